@@ -305,11 +305,10 @@ pub const UNTIL_FABRIC_RUNS: &str =
 /// A driver that lacks fixes of security bulletins, by the newest of them (GS513).
 pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion) -> String {
     let number = newest.number.map(|number| format!(" ({number})")).unwrap_or_default();
-    let (first, more) = (newest.vulnerabilities.first(), newest.vulnerabilities.len().saturating_sub(1));
-    let first = first.map(String::as_str).unwrap_or_default();
-    let all = if more == 0 { first.to_owned() } else { format!("{first} and {more} more") };
+    let first = newest.vulnerabilities.first().map(String::as_str).unwrap_or_default();
+    let others = if newest.vulnerabilities.len() > 1 { " and others" } else { "" };
     format!(
-        "driver {driver} is vulnerable ({all}): NVIDIA's security bulletin \"{}\"{number} names {fixed} as the first release of branch \
+        "driver {driver} is vulnerable ({first}{others}): NVIDIA's security bulletin \"{}\"{number} names {fixed} as the first release of branch \
          {} with the fixes",
         newest.title, driver.branch
     )

@@ -22,9 +22,9 @@ pub use nvml::table::{
     VgpuLicence, Virtualization,
 };
 pub use nvml::{
-    Clocks, ComputeMode, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu, MigHost, MigInstance, MigMode,
-    MigPlace, MigProfileInfo, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Nvml, NvmlGpu, Power, Reading, Recovery,
-    RemappedRows, RetiredPages, Slowdown, Way,
+    Clocks, ComputeMode, DeviceState, Ecc, Fabric, FabricState, GPU_LOST, Links, Mig, MigGpu, MigHost, MigInstance,
+    MigMode, MigPlace, MigProfileInfo, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Nvml, NvmlGpu, OTHER_VERSION, Power,
+    Reading, Recovery, RemappedRows, RetiredPages, Slowdown, Way,
 };
 
 use crate::system::System;

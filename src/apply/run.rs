@@ -5,7 +5,7 @@ use super::act::{Work, carry_out};
 use super::boot::boot_id;
 use super::config::RunConfig;
 use super::events::noting;
-use super::journal::{At, Event, Journal};
+use super::journal::{Apply, At, Event, Journal};
 use super::keys::fetch_keys;
 use super::network::{not_interrupted, with_network};
 use super::news::{News, OnNews};
@@ -16,7 +16,7 @@ use crate::fetch::{Arriving, FetchError, Wanted, fetch, is_cached};
 use crate::operation::undo::Backups;
 use crate::operation::{Download, Operation, Reboot, Run, Standing};
 use crate::paths::{BACKUPS, PLAN, RESULT};
-use crate::plan::{Plan, State};
+use crate::plan::{Plan, State, StepId};
 use crate::system::System;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -42,8 +42,9 @@ const REBOOTS: usize = 2;
 pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> Result<Outcome, Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
-    // The same plan again, ended or not: what it did is not done twice.
-    let same = journal.newest_apply().filter(|a| a.plan.fingerprint() == plan.fingerprint());
+    // The same plan again, ended or not: what it did is not done twice. But the state of a GPU does not last as long as files do.
+    let is_same = |a: &Apply| a.plan.fingerprint() == plan.fingerprint() && (!a.finished || gpus_stand(on, plan));
+    let same = journal.newest_apply().filter(is_same);
     let left = same.as_ref().map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
     let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
@@ -163,6 +164,14 @@ fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
     plan
 }
 
+/// Whether the GPUs have the state that a plan gives them.
+fn gpus_stand(on: &System, plan: &Plan) -> bool {
+    plan.acts().all(|act| match &act.operation {
+        Operation::Device(device) => device.stands(on, false).is_ok_and(|standing| standing == Standing::Satisfied),
+        _ => true,
+    })
+}
+
 /// What was begun and has not come to its end.
 #[derive(Debug)]
 pub enum Unfinished {
@@ -175,6 +184,13 @@ pub enum Unfinished {
     },
     /// A rollback.
     Rollback,
+}
+
+impl Unfinished {
+    /// Whether it does nothing but partition GPUs, which another such plan may replace.
+    pub fn only_partitions(&self) -> bool {
+        matches!(self, Self::Apply { plan, .. } if plan.steps.iter().all(|step| step.id == StepId::Mig))
+    }
 }
 
 /// What `resume` continues.

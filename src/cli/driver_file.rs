@@ -3,7 +3,8 @@
 use super::Problem;
 use crate::resolve::{DriverFile, NameError, Named};
 use crate::system::digest_of_file;
-use crate::system::input;
+use crate::system::input::{self, InputError};
+use crate::system::trust::Trust;
 use crate::text::quoted;
 use std::path::Path;
 use url::Url;
@@ -15,7 +16,14 @@ pub fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
             Ok(path) => of_path(&path, sha256),
             Err(()) => Err(refused(text, "is not the address of a file of this host")),
         },
-        Ok(url) if ["http", "https"].contains(&url.scheme()) => of_address(text, &url, sha256),
+        Ok(url) if ["http", "https"].contains(&url.scheme()) => {
+            if url.password().is_some() || !url.username().is_empty() {
+                return Err(Problem::usage(
+                    "--driver-file: the address has a login, which the plan and its journal would show",
+                ));
+            }
+            of_address(text, &url, sha256)
+        }
         _ => of_path(Path::new(text), sha256),
     }
 }
@@ -34,7 +42,17 @@ fn of_path(path: &Path, sha256: Option<&str>) -> Result<DriverFile, Problem> {
     let text = path.display().to_string();
     let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is = named(&text, &file)?;
-    let open = input::open(path).map_err(|e| Problem::usage(format!("--driver-file: {e}")))?;
+    // With a checksum the content is known, whoever may write the file.
+    let trust = if sha256.is_some() { Trust::Anybody } else { Trust::where_root_acts(&[])? };
+    let open = input::open_trusted(path, &trust).map_err(|e| {
+        let problem = Problem::usage(format!("--driver-file: {e}"));
+        match e {
+            InputError::Untrusted { .. } | InputError::Link(_) => {
+                problem.hint("give its checksum with --driver-file-sha256 SUM")
+            }
+            _ => problem,
+        }
+    })?;
     let unread = |e: std::io::Error| refused(&text, &format!("cannot be read: {e}"));
     let size = open.metadata().map_err(unread)?.len();
     let sha256 = match sha256 {
@@ -91,6 +109,8 @@ mod tests {
         assert!(refusal("/nowhere/at/all.run", None).contains("name"));
         assert!(refusal(&format!("/nowhere/{GUEST}"), None).contains("No such file"));
         assert!(refusal("ftp://download.example/driver.run", Some(SUM)).contains("name"));
+        let login = format!("https://me:secret@download.example/{GUEST}");
+        assert!(refusal(&login, Some(SUM)).contains("login") && !refusal(&login, Some(SUM)).contains("secret"));
         let dir = tempfile::tempdir().expect("a temporary directory");
         let pipe = dir.path().join(GUEST);
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs").success());

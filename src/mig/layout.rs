@@ -42,7 +42,11 @@ impl Layout {
     ///
     /// If a part of it is not a profile of the board.
     pub fn read(geometry: &Geometry, text: &str) -> Result<Self, LayoutError> {
-        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty() && *word != "none");
+        // What is empty may be a variable that nobody set, and would remove every instance.
+        if text.trim() == "none" {
+            return Ok(Self::empty(geometry));
+        }
+        let words = text.split(',').map(str::trim);
         let counted = words.map(|word| {
             let (count, name) = counted(word);
             (name, count)

@@ -10,7 +10,9 @@ mod state;
 pub mod table;
 
 pub use read::table as read_table;
-pub use state::{Clocks, DeviceState, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Reading, answer as state};
+pub use state::{
+    Clocks, DeviceState, GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, OTHER_VERSION, Reading, answer as state,
+};
 
 use super::calling::calling;
 use super::{Refused, cuda_version};

@@ -3,7 +3,9 @@
 
 use super::undo::Undo;
 use super::{Counts, Standing};
-use crate::nvidia::{Answer, DeviceState, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Reading, Refused, has_stand_ins};
+use crate::nvidia::{
+    Answer, DeviceState, GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, OTHER_VERSION, Reading, Refused, has_stand_ins,
+};
 use crate::system::System;
 use crate::text::quoted;
 use serde::{Deserialize, Serialize};
@@ -135,9 +137,9 @@ pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceSta
     }
 }
 
-/// Whether the driver was unloaded or removed, or the GPU was.
+/// Whether the driver was unloaded, removed or replaced, or the GPU was removed or lost.
 fn is_gone(refused: &Refused) -> bool {
-    matches!(refused.code, None | Some(NOT_FOUND | NOT_LOADED))
+    matches!(refused.code, None | Some(NOT_FOUND | NOT_LOADED | GPU_LOST | OTHER_VERSION))
 }
 
 /// Whether there are GPUs whose state can be set.

@@ -124,15 +124,20 @@ fn note(on: &System, names: &BTreeSet<String>) -> io::Result<()> {
 
 /// Holds or releases packages, and notes it. What is noted and not held does no harm: releasing it again changes nothing.
 pub fn set(on: &System, manager: PackageManager, packages: &BTreeSet<String>, held: bool) -> Result<(), ProgramError> {
-    let Some(Holds { hold, release, .. }) = &of(manager).holds else { return Ok(()) };
+    let Some(Holds { hold, release, held: known, .. }) = &of(manager).holds else { return Ok(()) };
     let command = if held { hold } else { release };
     let start = |source| ProgramError::Start { program: (*command).to_owned(), source };
     let before = held_by_gpusetup(on).map_err(start)?;
     if held {
         note(on, &before.union(packages).cloned().collect()).map_err(start)?;
     }
-    if !packages.is_empty() {
-        let argv = words(command).into_iter().chain(packages.iter().cloned());
+    // One that was purged since, or released by hand, cannot be released.
+    let mut names = packages.clone();
+    if !held {
+        names = names.intersection(&known(on).map_err(start)?).cloned().collect();
+    }
+    if !names.is_empty() {
+        let argv = words(command).into_iter().chain(names);
         judge(command, &on.run(&Program::new(argv).undisturbed()).map_err(start)?, None)?;
     }
     if !held {

@@ -294,9 +294,13 @@ impl AddRepository {
 impl Packages {
     fn valid(&self) -> Valid {
         let versions = self.versions.iter().flat_map(|(name, version)| [name, version]);
-        let names =
-            self.install.iter().chain(&self.remove).chain(&self.stream).chain(self.drivers.keys()).chain(&self.alike);
-        names.chain(versions).try_for_each(|text| package(text))
+        let names = self.install.iter().chain(&self.remove).chain(self.drivers.keys()).chain(&self.alike);
+        names.chain(versions).chain(&self.stream).try_for_each(|text| package(text))?;
+        // Its name is that of a file, too.
+        match self.stream.as_ref().filter(|stream| stream.contains('/')) {
+            Some(stream) => Err(format!("{:?} is not the name of a module stream", short(stream))),
+            None => Ok(()),
+        }
     }
 }
 

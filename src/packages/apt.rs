@@ -52,7 +52,7 @@ pub static MANAGER: Manager = Manager {
     simulate_install: "apt-get -s -q --no-install-recommends install",
     install: "apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold \
               -o DPkg::Lock::Timeout=900 install",
-    downgrade: "apt-get -y -q --no-install-recommends --allow-downgrades -o Dpkg::Options::=--force-confdef \
+    downgrade: "apt-get -y -q --no-install-recommends --no-remove --allow-downgrades -o Dpkg::Options::=--force-confdef \
                 -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=900 install",
     simulate_remove: "apt-get -s -q purge",
     remove: "apt-get -y -q -o DPkg::Lock::Timeout=900 purge",

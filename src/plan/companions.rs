@@ -83,9 +83,9 @@ fn hold(context: &StepContext, companions: &Companions, changed: bool) -> Option
 
 /// The modules of a driver that was just installed are not loaded yet, and without them nothing can be started.
 fn load_driver(context: &StepContext) -> Option<Act> {
-    let loaded = context.facts.loaded_modules.as_ref()?;
-    let is_loaded = loaded.iter().any(|module| module.name == "nvidia");
-    (!is_loaded).then(|| Act::needed(Run::new(["modprobe", "nvidia"], 300)))
+    let mut loaded = context.facts.loaded_modules.iter().flatten();
+    let is_loaded = loaded.any(|module| module.name == "nvidia");
+    (!is_loaded && !context.facts.machine.is_tree).then(|| Act::needed(Run::new(["modprobe", "nvidia"], 300)))
 }
 
 /// Whether the driver is from packages, or will be.

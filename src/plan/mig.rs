@@ -64,7 +64,7 @@ fn restored(layouts: String) -> Vec<Act> {
          [Unit]\n\
          Description=Restore the MIG instances of the GPUs\n\
          ConditionPathExists={MIG_LAYOUT}\n\
-         After=nvidia-persistenced.service nvidia-fabricmanager.service\n\
+         After=nvidia-persistenced.service nvidia-fabricmanager.service gpusetup-resume.service\n\
          Before=docker.service containerd.service kubelet.service\n\
          \n\
          [Service]\n\

@@ -71,9 +71,11 @@ impl<'a> Companions<'a> {
         started.flat_map(|part| part.companion.units.iter().map(|unit| (unit.as_str(), part.is_enabled)))
     }
 
-    /// Their titles, for a sentence.
+    /// Their titles, for a sentence: of those that the plan sets up, if there are any.
     pub fn titles(&self) -> String {
-        self.parts.iter().map(|part| part.companion.title.as_str()).collect::<Vec<_>>().join(" and ")
+        let none = self.parts.iter().all(|part| part.source == Source::Unavailable);
+        let told = self.parts.iter().filter(|part| none || part.source != Source::Unavailable);
+        told.map(|part| part.companion.title.as_str()).collect::<Vec<_>>().join(" and ")
     }
 }
 

@@ -28,6 +28,9 @@ pub struct DriverFile {
     pub size: Option<u64>,
 }
 
+/// The longest name, in bytes.
+const MOST_NAME: usize = 128;
+
 /// What the name of a runfile says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -58,6 +61,10 @@ impl Named {
     ///
     /// If the name is not that of a driver, or of one for hypervisors.
     pub fn of(file: &str) -> Result<Self, NameError> {
+        // It is the name of a file in the cache, and of a word in scripts.
+        if file.len() > MOST_NAME || !file.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) {
+            return Err(NameError::Form);
+        }
         let rest = file.strip_prefix("NVIDIA-Linux-").and_then(|rest| rest.strip_suffix(".run"));
         let (arch, rest) = rest.and_then(|rest| rest.split_once('-')).ok_or(NameError::Form)?;
         let (version, kind) = rest.split_once('-').unwrap_or((rest, ""));
@@ -117,6 +124,8 @@ mod tests {
             ("NVIDIA-Linux-x86_64-grid.run", NameError::Form),
             ("NVIDIA-Linux-sparc-570.211.01.run", NameError::Form),
             ("NVIDIA-Linux-x86_64-570.211.01-grid", NameError::Form),
+            ("NVIDIA-Linux-x86_64-570.211.01-\n\u{1b}[31m.run", NameError::Form),
+            ("NVIDIA-Linux-x86_64-570.211.01-grid%0a.run", NameError::Form),
             ("", NameError::Form),
         ] {
             assert_eq!(Named::of(file), Err(why), "{file}");

@@ -162,6 +162,9 @@ fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleI
     if d.is_kept() {
         return (RuleId::DriverKept, format!("driver {} is installed and fits", d.version));
     }
+    if let Some(file) = &request.driver_file {
+        return (RuleId::DriverFile, format!("{} is this version", file.file));
+    }
     if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
         return (RuleId::DriverKnowsGpu, causes::last_branch(branch, &card.name));
     }

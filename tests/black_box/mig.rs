@@ -104,6 +104,9 @@ fn what_does_not_fit_is_refused_with_the_reason_and_what_fits() {
         ("1g.5gb:3", "write 3x1g.5gb"),
         ("1c.3g.20gb", "is a part of a GPU instance"),
         ("hello", "is not a profile; a list of profiles is expected"),
+        ("", "is not a profile"),
+        (" ,", "is not a profile"),
+        ("3g.20gb,none", "is not a profile"),
         ("99x1g.5gb", "more than 32 instances"),
         ("4294967296x1g.5gb", "more than 32 instances"),
         ("\u{1b}[31mx", "is not a profile"),
@@ -422,16 +425,18 @@ fn a_boot_restores_the_layout_of_all_gpus() {
     let command =
         unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/env gpusetup ")).expect("a command");
     assert_eq!(text("etc/systemd/system/multi-user.target.wants/gpusetup-mig.service"), unit);
-    // A reboot: no modes and no instances are left.
     let before = [host.instances(0), host.instances(1)];
-    fs::remove_file(host.libraries.path().join("state")).expect("removed");
     let file = host.tree.path().join("etc/gpusetup/mig.yaml").display().to_string();
     let command = command.replace("/etc/gpusetup/mig.yaml", &file);
-    let ran = host.run(&command.split(' ').collect::<Vec<_>>());
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    assert_eq!([host.instances(0), host.instances(1)], before);
-    // Rolled back, with the run before: no unit is left.
-    for _ in 0..2 {
+    // Two reboots on one day: no modes and no instances are left after each.
+    for boot in 1..=2 {
+        fs::remove_file(host.libraries.path().join("state")).expect("removed");
+        let ran = host.run(&command.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.code, 0, "{boot}: {}{}", ran.out, ran.err);
+        assert_eq!([host.instances(0), host.instances(1)], before, "boot {boot}");
+    }
+    // Rolled back, with the runs before: no unit is left.
+    for _ in 0..3 {
         assert_eq!(host.run(&["rollback", "--yes"]).code, 0);
     }
     assert_eq!(text("etc/systemd/system/gpusetup-mig.service"), "");

@@ -50,9 +50,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let ended = writing_on(options.here.system(), &options.run, false, |system, account| {
         let mut teller = ProgressPrinter::new(options.run.bars(), !options.json);
         apply::recover(system, &mut |news| teller.tell(news))?;
+        let unfinished = apply::unfinished(system)?;
+        if unfinished.is_some_and(|unfinished| !unfinished.only_partitions()) {
+            let sentence = "an earlier apply is not finished, and partitioning the GPUs would end it";
+            return Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup resume"));
+        }
         let tasks = options.wanted.tasks(options.here.reported(database)?, &[])?;
         tasks.left_out.iter().for_each(|text| say(text));
-        let plan = plan(options, system, database, &tasks)?;
+        let (plan, units) = plan(options, system, database, &tasks)?;
         if plan.steps.is_empty() {
             teller.end("Nothing to do: the GPUs have this layout.");
             return Ok(Ended::Untouched);
@@ -65,7 +70,12 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             }
         }
         account.plan(&plan);
-        begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)
+        let ended = begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller);
+        if ended.is_err() {
+            // Who repeats it would find them stopped, and leave them so.
+            units.iter().for_each(|unit| start(system, unit));
+        }
+        ended
     });
     if options.json && ended.is_ok() {
         tell_result_of(&options.here.system())?;
@@ -73,14 +83,28 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     ended
 }
 
-/// What is to be done. Without a change it has no steps.
-fn plan(options: &Options, system: &System, database: &Database, tasks: &Tasks) -> Result<Plan, Problem> {
+/// Starts a unit that was stopped.
+fn start(system: &System, unit: &str) {
+    let started = system.run(&Program::new(["systemctl", "start", unit]).undisturbed());
+    if !started.is_ok_and(|output| output.succeeded()) {
+        say(&format!("{unit} could not be started again: sudo systemctl start {unit}"));
+    }
+}
+
+/// What is to be done, and the units that stop meanwhile. Without a change it has no steps.
+fn plan(
+    options: &Options,
+    system: &System,
+    database: &Database,
+    tasks: &Tasks,
+) -> Result<(Plan, Vec<String>), Problem> {
     let gpus = tasks.all.iter().map(of_task).collect::<Result<Vec<_>, _>>()?;
     let gpus: Vec<_> = gpus.into_iter().flatten().collect();
     let units = if gpus.is_empty() { Vec::new() } else { units_to_stop(options, system, database, tasks)? };
     let at_boot = if options.at_boot { Some(layouts(options, database, tasks)?) } else { None };
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-    Ok(partition(database, facts(system, database)?, Request::no_wishes(today), &gpus, &units, at_boot))
+    let plan = partition(database, facts(system, database)?, Request::no_wishes(today), &gpus, &units, at_boot);
+    Ok((plan, units))
 }
 
 /// The layouts of all GPUs as a file, as they will be.
@@ -172,9 +196,10 @@ fn units_to_stop(
     Ok(if options.stop_services { units } else { Vec::new() })
 }
 
-/// The systemd unit that a process belongs to.
+/// The system's unit that a process belongs to, which is not one of a user's own of the same name.
 fn unit_of(system: &System, process: u32) -> Option<String> {
     let groups = system.read_text(format!("/proc/{process}/cgroup")).ok()??;
-    let unit = groups.lines().filter_map(|line| line.rsplit('/').next()).find(|name| name.ends_with(".service"))?;
+    let of_system = groups.lines().filter(|line| line.contains(":/system.slice/"));
+    let unit = of_system.filter_map(|line| line.rsplit('/').next()).find(|name| name.ends_with(".service"))?;
     Some(unit.to_owned())
 }

@@ -1,9 +1,10 @@
 //! The fabric between GPUs: NVSwitches and Fabric Manager.
 
+use super::driver::knows_gpus;
 use super::nvml::{inside_fabric, outside_fabric};
 use crate::causes;
 use crate::compat::{Companion, CompanionId, VersionRule};
-use crate::doctor::{Answer, Evidence, Verdict};
+use crate::doctor::{Answer, Evidence, Status, Verdict};
 use crate::host::InstalledCompanion;
 use crate::operation::{Operation, Service};
 use crate::resolve::fits;
@@ -13,6 +14,10 @@ use crate::version::DriverVersion;
 /// another machine.
 pub fn manager(seen: &Evidence) -> Verdict {
     let none = || Verdict::skip("the host has no NVSwitch, or no driver is installed");
+    if knows_gpus(seen).status == Status::Fail {
+        // Its version is that of a driver that is to be replaced.
+        return Verdict::skip("the driver does not support a GPU of this host");
+    }
     let verdicts = service(seen).into_iter().chain(companions(seen)).chain(fabric(seen));
     Verdict::worst(verdicts).unwrap_or_else(none)
 }

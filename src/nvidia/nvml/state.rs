@@ -79,6 +79,10 @@ pub const NOT_SUPPORTED: i32 = 3;
 pub const NOT_FOUND: i32 = 6;
 /// NVML's error code for a driver that is not loaded.
 pub const NOT_LOADED: i32 = 9;
+/// NVML's error code for a GPU that fell off the bus.
+pub const GPU_LOST: i32 = 15;
+/// NVML's error code for a library of another version than the driver's.
+pub const OTHER_VERSION: i32 = 18;
 
 /// Without a persistence daemon a GPU is initialised for each client, which takes some seconds.
 const LIMIT: Duration = Duration::from_secs(90);

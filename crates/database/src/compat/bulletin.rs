@@ -50,7 +50,8 @@ mod tests {
         };
         assert_eq!(months("570.195.03"), ["2026-01"]);
         assert_eq!(months("570.133.20"), ["2026-01", "2025-10", "2025-07"]);
-        assert_eq!(months("580.159.03"), [""; 0]);
+        assert_eq!(months("580.159.03"), ["2026-09"]);
+        assert_eq!(months("580.178.04"), [""; 0]);
         assert_eq!(months("470.256.02"), [""; 0], "no bulletin names it: its end of life is told instead");
     }
 }
