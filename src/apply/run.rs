@@ -167,7 +167,7 @@ fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
 /// Whether the GPUs have the state that a plan gives them.
 fn gpus_stand(on: &System, plan: &Plan) -> bool {
     plan.acts().all(|act| match &act.operation {
-        Operation::Device(device) => device.stands(on, false).is_ok_and(|standing| standing == Standing::Satisfied),
+        Operation::Device(device) => device.stands(on, true).is_ok_and(|standing| standing == Standing::Satisfied),
         _ => true,
     })
 }

@@ -1,10 +1,9 @@
 //! The fabric between GPUs: NVSwitches and Fabric Manager.
 
-use super::driver::knows_gpus;
 use super::nvml::{inside_fabric, outside_fabric};
 use crate::causes;
 use crate::compat::{Companion, CompanionId, VersionRule};
-use crate::doctor::{Answer, Evidence, Status, Verdict};
+use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::InstalledCompanion;
 use crate::operation::{Operation, Service};
 use crate::resolve::fits;
@@ -14,12 +13,18 @@ use crate::version::DriverVersion;
 /// another machine.
 pub fn manager(seen: &Evidence) -> Verdict {
     let none = || Verdict::skip("the host has no NVSwitch, or no driver is installed");
-    if knows_gpus(seen).status == Status::Fail {
+    if !is_supported(seen) {
         // Its version is that of a driver that is to be replaced.
         return Verdict::skip("the driver does not support a GPU of this host");
     }
     let verdicts = service(seen).into_iter().chain(companions(seen)).chain(fabric(seen));
     Verdict::worst(verdicts).unwrap_or_else(none)
+}
+
+/// Whether the installed driver supports every GPU, as far as is known.
+fn is_supported(seen: &Evidence) -> bool {
+    let Some(driver) = &seen.facts.driver else { return true };
+    seen.cards.iter().flatten().all(|card| card.is_virtual || card.is_served_by(driver.version.branch))
 }
 
 /// What Fabric Manager logs when it does not start, and what that means.
