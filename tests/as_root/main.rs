@@ -16,6 +16,8 @@ mod schema;
 mod short;
 #[path = "../support/stack.rs"]
 mod stack;
+#[path = "../support/step.rs"]
+mod step;
 
 mod add_ons;
 mod companions;

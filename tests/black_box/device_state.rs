@@ -2,12 +2,13 @@
 
 use crate::common::{self, Ran, Tree};
 use crate::nvidia;
+use crate::step::step;
 use gpusetup::nvidia::{Clocks, ComputeMode, DeviceState};
 use gpusetup::operation::{Device, Operation};
-use gpusetup::plan::{Act, Plan, State, Step, StepId};
+use gpusetup::plan::{Plan, StepId};
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 const FIRST: &str = "0000:17:00.0";
 const SECOND: &str = "GPU-00000000-0000-0000-0000-000000000001";
@@ -33,19 +34,7 @@ impl Host {
     fn plan_of(&self, operations: Vec<Operation>) -> PathBuf {
         let said = self.tree.run(&["plan", "--profile", "toolkit", "--json"]);
         let mut plan: Plan = serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
-        plan.steps = vec![Step {
-            id: StepId::Repair,
-            title: "Settings".to_owned(),
-            why: "the test wants them".to_owned(),
-            state: State::Needed,
-            operations: operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect(),
-            download_bytes: Some(0),
-            disk_bytes: Some(0),
-            estimate_seconds: None,
-            room: Vec::new(),
-            licensed: false,
-            idle_driver: false,
-        }];
+        plan.steps = vec![step(StepId::Repair, operations)];
         let path = self.libraries.path().join("plan.json");
         fs::write(&path, serde_json::to_string(&plan).expect("JSON")).expect("written");
         path
@@ -56,16 +45,7 @@ impl Host {
     }
 
     fn output(&self, arguments: &[&str], environment: &[(&str, String)]) -> Output {
-        let program = common::program();
-        // Whoever is not root is so among themselves.
-        let mut command = if rustix::process::geteuid().is_root() {
-            program
-        } else {
-            let mut command = Command::new("unshare");
-            command.args(["--user", "--map-root-user"]).arg(program.get_program()).env_clear();
-            command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            command
-        };
+        let mut command = common::program_as_root();
         let stand_ins = nvidia::stand_ins(self.libraries.path());
         let (variable, libraries) = stand_ins.split_once('=').expect("NAME=VALUE");
         command.args(arguments).arg("--root").arg(self.tree.path()).stdin(Stdio::null());

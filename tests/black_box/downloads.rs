@@ -6,8 +6,9 @@ use crate::common;
 use crate::common::{Ran, Tree};
 use crate::faulty::{self, Fault, Faulty, Seal};
 use crate::nginx::Nginx;
+use crate::step::step;
 use gpusetup::operation::{Download, Operation};
-use gpusetup::plan::{Act, Plan, State, Step, StepId};
+use gpusetup::plan::{Plan, Step, StepId};
 use gpusetup::sum::sha256;
 use std::fs;
 use std::path::PathBuf;
@@ -49,19 +50,8 @@ impl Bench {
             size,
             to: "/var/cache/gpusetup/one/file".into(),
         });
-        plan.steps = vec![Step {
-            id: StepId::InstallCuda,
-            title: "One file".to_owned(),
-            why: "the test wants it".to_owned(),
-            state: State::Needed,
-            operations: vec![Act { operation: download, satisfied: false }],
-            download_bytes: Some(body.len() as u64),
-            disk_bytes: Some(0),
-            estimate_seconds: None,
-            room: Vec::new(),
-            licensed: false,
-            idle_driver: false,
-        }];
+        let download_bytes = Some(body.len() as u64);
+        plan.steps = vec![Step { download_bytes, ..step(StepId::InstallCuda, vec![download]) }];
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("plan.json"), serde_json::to_string(&plan).expect("JSON")).expect("written");
         Self { tree, folder }
@@ -74,16 +64,7 @@ impl Bench {
 
     /// The command that applies it.
     fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
-        let program = common::program();
-        // Whoever is not root is so among themselves.
-        let mut command = if rustix::process::geteuid().is_root() {
-            program
-        } else {
-            let mut command = Command::new("unshare");
-            command.args(["--user", "--map-root-user"]).arg(program.get_program()).env_clear();
-            command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            command
-        };
+        let mut command = common::program_as_root();
         command.arg("apply").arg(self.folder.path().join("plan.json")).args(["--yes", "--root"]).arg(self.tree.path());
         command.args(arguments).env("GPUSETUP_SILENCE", "1").envs(environment.iter().copied());
         command.stdin(Stdio::null());

@@ -324,7 +324,7 @@ fn packages_that_no_repository_has_are_named() {
         |facts: &Value| format!("linux-headers-{}", facts["kernels"]["next_boot"].as_str().expect("a kernel"));
     let without = |facts: &mut Value| {
         facts["kernels"]["installed"][0]["headers"] = json!(false);
-        facts["repositories"] = json!(["http://deb.debian.org/debian bookworm contrib"]);
+        facts["repositories"] = json!(["http://archive/debian bookworm contrib"]);
     };
     let unknown = of(&debian, &|facts| {
         without(facts);

@@ -13,6 +13,8 @@ mod nginx;
 mod nvidia;
 #[path = "../support/schema.rs"]
 mod schema;
+#[path = "../support/step.rs"]
+mod step;
 
 mod add_ons;
 mod book;

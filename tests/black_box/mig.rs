@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::LazyLock;
 
 static SHIPPED: LazyLock<Database> = LazyLock::new(embedded);
@@ -304,16 +304,7 @@ impl Host {
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
-        let program = common::program();
-        // Whoever is not root is so among themselves.
-        let mut command = if rustix::process::geteuid().is_root() {
-            program
-        } else {
-            let mut command = Command::new("unshare");
-            command.args(["--user", "--map-root-user"]).arg(program.get_program()).env_clear();
-            command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            command
-        };
+        let mut command = common::program_as_root();
         let stand_ins = nvidia::stand_ins(self.libraries.path());
         let (variable, libraries) = stand_ins.split_once('=').expect("NAME=VALUE");
         command.args(arguments).arg("--root").arg(self.tree.path()).stdin(Stdio::null()).env(variable, libraries);

@@ -3,7 +3,7 @@
 
 use crate::common::{Ran, Tree};
 use gpusetup::operation::{Link, Operation, WriteFile};
-use gpusetup::plan::{Act, Plan, State, Step, StepId};
+use gpusetup::plan::{Plan, Step, StepId};
 use std::fs;
 use std::path::PathBuf;
 
@@ -47,19 +47,7 @@ impl Bench {
 }
 
 fn step(id: StepId, operation: Operation) -> Step {
-    Step {
-        id,
-        title: id.to_string(),
-        why: "the test wants it".to_owned(),
-        state: State::Needed,
-        operations: vec![Act { operation, satisfied: false }],
-        download_bytes: Some(0),
-        disk_bytes: Some(0),
-        estimate_seconds: None,
-        room: Vec::new(),
-        licensed: false,
-        idle_driver: false,
-    }
+    crate::step::step(id, vec![operation])
 }
 
 /// Only root changes a tree; `tests/run` runs these as root.

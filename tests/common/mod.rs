@@ -184,6 +184,19 @@ pub fn program() -> Command {
     command
 }
 
+/// The same as root: whoever is not root is so among themselves.
+pub fn program_as_root() -> Command {
+    let program = program();
+    if rustix::process::geteuid().is_root() {
+        return program;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(program.get_program()).env_clear();
+    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null());
+    command
+}
+
 pub fn run(arguments: &[&str]) -> Ran {
     Ran::of(program().args(arguments).output().expect("gpusetup runs"))
 }

@@ -7,32 +7,17 @@ use gpusetup::compat::{AddOnId, PackageManager};
 use gpusetup::operation::{
     Download, Link, Operation, Packages, Placement, Remove, Run, Service, Unpack, Verified, WriteFile,
 };
-use gpusetup::plan::{Act, Plan, State, Step, StepId};
+use gpusetup::plan::{Plan, Step, StepId};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+pub use crate::step::step;
 
 /// A program that changes the host.
 pub fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
     let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
     Run::new(argv.iter().copied(), 60).creating(paths(creates)).changing(paths(changes)).into()
-}
-
-/// A step of these operations.
-pub fn step(id: StepId, operations: Vec<Operation>) -> Step {
-    Step {
-        id,
-        title: id.to_string().to_owned(),
-        why: "the test wants it".to_owned(),
-        state: State::Needed,
-        operations: operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect(),
-        download_bytes: Some(0),
-        disk_bytes: Some(0),
-        estimate_seconds: None,
-        room: Vec::new(),
-        licensed: false,
-        idle_driver: false,
-    }
 }
 
 /// A plan for this host, of these steps.
