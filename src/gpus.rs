@@ -6,7 +6,7 @@ pub mod topology;
 use crate::built_in;
 use crate::gpu_guide::{GpuField, GpuGuide, GpuRule, Judgement};
 use crate::host::{Facts, MachineKind};
-use crate::nvidia::{self, Answer, GpuReading, GpuTable, Library, Question, ask, has_stand_ins, own};
+use crate::nvidia::{self, Answer, GpuReading, GpuTable, Library, NVML, Question, ask, has_stand_ins, own};
 use crate::system::System;
 use crate::text::made_visible;
 use crate::version::CudaVersion;
@@ -105,12 +105,16 @@ pub fn guide() -> GpuGuide {
     built_in::value(include_bytes!(concat!(env!("OUT_DIR"), "/gpu-fields.bin")))
 }
 
+/// How long the driver may take to answer for all GPUs: these seconds, and some for each GPU. Without a persistence daemon
+/// each is initialised again for every client.
+pub fn patience(facts: &Facts, seconds: u64) -> Duration {
+    let each = Duration::from_secs(5) * u32::try_from(facts.gpus.len()).unwrap_or(1).max(1);
+    nvidia::limit(Duration::from_secs(seconds) + each)
+}
+
 /// Asks NVML, in a child process.
 pub fn read(facts: &Facts) -> Answer<GpuTable> {
-    // Without a persistence daemon each GPU is initialised again for every client, which takes some seconds per GPU.
-    let each = Duration::from_secs(5) * u32::try_from(facts.gpus.len()).unwrap_or(1).max(1);
-    let limit = nvidia::limit(Duration::from_secs(10) + each);
-    match ask::<GpuTable>(own(), &Question::new(Library::GpuTable, ["libnvidia-ml.so.1"]).limit(limit)) {
+    match ask::<GpuTable>(own(), &Question::new(Library::GpuTable, [NVML]).limit(patience(facts, 10))) {
         Answer::Is(table) => Answer::Is(made_visible(table)),
         other => other,
     }
@@ -161,7 +165,7 @@ pub fn why_silent(system: &System, facts: &Facts) -> Option<String> {
         return Some("a tree has no running driver".to_owned());
     }
     let cached = facts.loader_cache.iter().flat_map(|c| &c.entries);
-    let has_library = cached.into_iter().any(|(soname, _)| soname == "libnvidia-ml.so.1" || soname == "libcuda.so.1");
+    let has_library = cached.into_iter().any(|(soname, _)| soname == NVML || soname == "libcuda.so.1");
     let has_device = system.exists("/dev/nvidiactl");
     // A container may have the GPUs without the libraries, which is a finding.
     let given = facts.machine.kind == MachineKind::Container && has_device;

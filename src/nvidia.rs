@@ -32,6 +32,9 @@ use crate::version::CudaVersion;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
+/// The driver's management library.
+pub const NVML: &str = "libnvidia-ml.so.1";
+
 /// The answer of a program, a library or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(rename = "Answer_{T}", deny_unknown_fields))]

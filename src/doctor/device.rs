@@ -1,6 +1,7 @@
 //! Asks the NVIDIA libraries of the examined host, or says why they are not asked.
 
 use crate::compat::AddOn;
+use crate::gpus::patience;
 use crate::gpus::why_silent;
 use crate::host::{Facts, holders};
 use crate::nvidia::{self, Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, own};
@@ -39,13 +40,10 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     if let Some(why) = why_silent(system, facts) {
         return Readings::nothing(&why, cudnn);
     }
-    // Without a persistence daemon each GPU is initialised again for every client, which takes some seconds per GPU.
-    let each = Duration::from_secs(5) * u32::try_from(facts.gpus.len()).unwrap_or(1).max(1);
-    let limit = |seconds| nvidia::limit(Duration::from_secs(seconds) + each);
     let (nvml, cuda) = std::thread::scope(|scope| {
-        let nvml = Question::new(Library::Nvml, ["libnvidia-ml.so.1"]).limit(limit(10));
+        let nvml = Question::new(Library::Nvml, [nvidia::NVML]).limit(patience(facts, 10));
         let nvml = scope.spawn(move || ask::<Nvml>(own(), &nvml));
-        let cuda = Question::new(Library::Cuda, ["libcuda.so.1"]).limit(limit(30));
+        let cuda = Question::new(Library::Cuda, ["libcuda.so.1"]).limit(patience(facts, 30));
         let cuda: Answer<Cuda> = ask(own(), &cuda);
         (nvml.join().unwrap_or_else(|_| Answer::NotAsked("it was not asked".to_owned())), cuda)
     });
@@ -54,7 +52,7 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
         if !computes {
             return (soname.clone(), Answer::NotAsked("CUDA itself does not compute".to_owned()));
         }
-        let question = Question::new(Library::Convolution, [soname, "libcuda.so.1"]).limit(limit(60));
+        let question = Question::new(Library::Convolution, [soname, "libcuda.so.1"]).limit(patience(facts, 60));
         (soname.clone(), ask(own(), &question))
     });
     let convolution = convolution.collect();

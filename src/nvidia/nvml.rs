@@ -250,10 +250,9 @@ impl NvmlGpu {
 
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
 pub fn answer(library: &str) -> Nvml {
-    calling("nvmlInit_v2");
-    let nvml = match Library::open(library) {
+    let nvml = match opened(library) {
         Ok(nvml) => nvml,
-        Err(e) => return Nvml { refused: Some(refused("nvmlInit_v2", &e)), ..Nvml::default() },
+        Err(refused) => return Nvml { refused: Some(refused), ..Nvml::default() },
     };
     let mut told = Nvml {
         driver: asked("nvmlSystemGetDriverVersion", || nvml.driver()).ok(),
@@ -274,14 +273,25 @@ pub fn answer(library: &str) -> Nvml {
             Err(refused) => NvmlGpu { refused: Some(refused.clone()), ..NvmlGpu::default() },
         });
     }
-    for (to, device) in (0..).zip(&devices) {
-        for (from, other) in (0..to).zip(&devices) {
+    told.ways = ways(&devices);
+    told
+}
+
+fn opened(library: &str) -> Result<Library, Refused> {
+    asked("nvmlInit_v2", || Library::open(library))
+}
+
+/// The connections between GPUs, each pair once.
+fn ways(devices: &[Result<Device<'_>, Refused>]) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for (to, device) in (0..).zip(devices) {
+        for (from, other) in (0..to).zip(devices) {
             if let (Ok(device), Ok(other)) = (device, other) {
-                told.ways.extend(way(other, device).map(|over| Way { from, to, over: over.to_owned() }));
+                ways.extend(way(other, device).map(|over| Way { from, to, over: over.to_owned() }));
             }
         }
     }
-    told
+    ways
 }
 
 /// Reported for all GPUs together; irrelevant if there are none.

@@ -8,14 +8,12 @@ use crate::exit::Exit;
 use crate::gpus::why_silent;
 use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
 use crate::mig::Board;
-use crate::nvidia::{Answer, Library, MigHost, Question, ask, limit, own};
+use crate::nvidia::{Answer, Library, MigHost, NVML, Question, ask, limit, own};
 use crate::system::System;
 use crate::text::quoted;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The library that answers for the driver.
-pub const NVML: &str = "libnvidia-ml.so.1";
 /// How long a driver may take to answer. Each GPU may have to be initialised first.
 const PATIENCE: Duration = Duration::from_secs(120);
 

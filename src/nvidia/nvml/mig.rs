@@ -3,7 +3,7 @@
 mod calls;
 
 use super::library::{Device, Library, NvmlError};
-use super::{Refused, asked, refused};
+use super::{Refused, asked, opened, refused};
 use nvml_wrapper_sys::bindings::{nvmlGpuInstance_t, nvmlGpuInstancePlacement_t};
 use serde::{Deserialize, Serialize};
 
@@ -113,10 +113,6 @@ pub fn read(library: &str) -> MigHost {
         Ok(gpus) => MigHost { refused: None, gpus },
         Err(refused) => MigHost { refused: Some(refused), gpus: Vec::new() },
     }
-}
-
-fn opened(library: &str) -> Result<Library, Refused> {
-    asked("nvmlInit_v2", || Library::open(library))
 }
 
 /// Switches MIG on or off. A mode that waits for a reset that the driver may not do itself, as in a virtual machine, is set; one that
@@ -253,6 +249,7 @@ fn gpu(nvml: &Library, index: u32) -> MigGpu {
             Err(refused) => told.refused = Some(refused),
         }
     }
-    told.processes = asked("nvmlDeviceGetComputeRunningProcesses_v3", || device.process_ids()).unwrap_or_default();
+    let processes = asked("nvmlDeviceGetComputeRunningProcesses_v3", || device.compute_processes());
+    told.processes = processes.unwrap_or_default().iter().map(|process| process.pid).collect();
     told
 }

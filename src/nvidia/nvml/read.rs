@@ -7,7 +7,7 @@ use super::table::{
     MemoryReading, MigDevice, MigReading, NvLink, PcieLink, PowerReading, ProcessKind, Temperature, Utilization,
     VgpuLicence, Virtualization,
 };
-use super::{Way, asked, compute_mode, fabric, is_fault, recovery_of, refused, remapped_rows, way};
+use super::{asked, compute_mode, fabric, is_fault, opened, recovery_of, remapped_rows, ways};
 use crate::gpu_guide::GpuField;
 use crate::nvidia::calling::calling;
 use crate::nvidia::{Refused, cuda_version};
@@ -21,10 +21,9 @@ const MOST: u32 = 64;
 
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
 pub fn table(library: &str) -> GpuTable {
-    calling("nvmlInit_v2");
-    let nvml = match Library::open(library) {
+    let nvml = match opened(library) {
         Ok(nvml) => nvml,
-        Err(e) => return GpuTable { refused: Some(refused("nvmlInit_v2", &e)), ..GpuTable::default() },
+        Err(refused) => return GpuTable { refused: Some(refused), ..GpuTable::default() },
     };
     let mut table = GpuTable {
         driver: asked("nvmlSystemGetDriverVersion", || nvml.driver()).ok(),
@@ -56,18 +55,6 @@ pub fn table(library: &str) -> GpuTable {
     table
 }
 
-fn ways(devices: &[Result<Device<'_>, Refused>]) -> Vec<Way> {
-    let mut ways = Vec::new();
-    for (to, device) in (0..).zip(devices) {
-        for (from, other) in (0..to).zip(devices) {
-            if let (Ok(device), Ok(other)) = (device, other) {
-                ways.extend(way(other, device).map(|over| Way { from, to, over: over.to_owned() }));
-            }
-        }
-    }
-    ways
-}
-
 /// The names of processes. One that uses several GPUs is asked for once.
 struct ProcessNames<'a> {
     library: &'a Library,
@@ -82,7 +69,7 @@ impl ProcessNames<'_> {
     }
 }
 
-/// Asks one GPU. Once a fault was reported, nothing more is asked: a lost GPU answers each call after a time-out of its own.
+/// Asks one GPU. Once a fault was reported, nothing more is asked: each call to a lost GPU takes until its time-out.
 struct Questions<'a> {
     device: &'a Device<'a>,
     fault: Option<Refused>,

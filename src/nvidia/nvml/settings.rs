@@ -68,14 +68,6 @@ impl Device<'_> {
         self.get(&self.library.0.nvmlDeviceGetPowerManagementLimit, 0)
     }
 
-    /// The least and the most power limit that the board accepts, in milliwatts.
-    pub fn power_limits(&self) -> Result<(u32, u32), NvmlError> {
-        // SAFETY: the handle is the library's own, and the numbers outlive the call.
-        asked(&self.library.0.nvmlDeviceGetPowerManagementLimitConstraints, (0, 0), |f, (least, most)| unsafe {
-            f(self.handle, least, most)
-        })
-    }
-
     /// Sets the power limit, in milliwatts.
     pub fn set_power_limit(&self, milliwatts: u32) -> Result<(), NvmlError> {
         self.put(&self.library.0.nvmlDeviceSetPowerManagementLimit, milliwatts)

@@ -1,9 +1,9 @@
 //! Reads and sets pieces of a GPU's state. Each kind of state is a variant of [`DeviceState`]: a further kind needs a variant, an arm
 //! in each `match` below, and the functions of NVML in `functions.rs`.
 
-use super::library::{Device, Library, NvmlError};
+use super::library::Device;
 use super::mig::{self, MigPlace};
-use super::{ComputeMode, compute_mode};
+use super::{ComputeMode, asked, compute_mode, opened};
 use crate::nvidia::ask::{Question, ask, limit, own};
 use crate::nvidia::{self, Answer, Refused};
 use crate::text::quoted;
@@ -103,7 +103,7 @@ impl DeviceState {
             Ok(state) => state,
             Err(e) => return Answer::NotAsked(e.to_string()),
         };
-        let question = Question::new(nvidia::Library::Device, ["libnvidia-ml.so.1"]);
+        let question = Question::new(nvidia::Library::Device, [nvidia::NVML]);
         ask(own(), &question.with([gpu, verb.as_str(), &state]).limit(limit(LIMIT)))
     }
 
@@ -290,11 +290,11 @@ pub fn answer(library: &str, gpu: &str, verb: &str, state: &str) -> Option<Resul
 }
 
 fn answered(library: &str, gpu: &str, verb: Verb, state: &DeviceState) -> Result<Reading, Refused> {
-    let nvml = called("nvmlInit_v2", || Library::open(library))?;
+    let nvml = opened(library)?;
     let device = if gpu.starts_with("GPU-") {
-        called("nvmlDeviceGetHandleByUUID", || nvml.device_by_uuid(gpu))
+        asked("nvmlDeviceGetHandleByUUID", || nvml.device_by_uuid(gpu))
     } else {
-        called("nvmlDeviceGetHandleByPciBusId_v2", || nvml.device_at(gpu))
+        asked("nvmlDeviceGetHandleByPciBusId_v2", || nvml.device_at(gpu))
     }?;
     if verb == Verb::Set {
         set(&device, state)?;
@@ -302,27 +302,21 @@ fn answered(library: &str, gpu: &str, verb: Verb, state: &DeviceState) -> Result
     reading(&device, state)
 }
 
-fn called<T>(function: &str, call: impl FnOnce() -> Result<T, NvmlError>) -> Result<T, Refused> {
-    super::asked(function, call)
-}
-
 fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {
     match *state {
-        DeviceState::Persistence(on) => called("nvmlDeviceSetPersistenceMode", || device.set_persistence(on)),
-        DeviceState::Ecc(on) => called("nvmlDeviceSetEccMode", || device.set_ecc(on)),
-        DeviceState::PowerLimit(limit) => called("nvmlDeviceSetPowerManagementLimit", || device.set_power_limit(limit)),
+        DeviceState::Persistence(on) => asked("nvmlDeviceSetPersistenceMode", || device.set_persistence(on)),
+        DeviceState::Ecc(on) => asked("nvmlDeviceSetEccMode", || device.set_ecc(on)),
+        DeviceState::PowerLimit(limit) => asked("nvmlDeviceSetPowerManagementLimit", || device.set_power_limit(limit)),
         DeviceState::GpuClocks(Some(clocks)) => {
-            called("nvmlDeviceSetGpuLockedClocks", || device.lock_gpu_clocks(clocks))
+            asked("nvmlDeviceSetGpuLockedClocks", || device.lock_gpu_clocks(clocks))
         }
-        DeviceState::GpuClocks(None) => called("nvmlDeviceResetGpuLockedClocks", || device.unlock_gpu_clocks()),
+        DeviceState::GpuClocks(None) => asked("nvmlDeviceResetGpuLockedClocks", || device.unlock_gpu_clocks()),
         DeviceState::MemoryClocks(Some(clocks)) => {
-            called("nvmlDeviceSetMemoryLockedClocks", || device.lock_memory_clocks(clocks))
+            asked("nvmlDeviceSetMemoryLockedClocks", || device.lock_memory_clocks(clocks))
         }
-        DeviceState::MemoryClocks(None) => {
-            called("nvmlDeviceResetMemoryLockedClocks", || device.unlock_memory_clocks())
-        }
-        DeviceState::ComputeMode(mode) => called("nvmlDeviceSetComputeMode", || device.set_compute_mode(mode.number())),
-        DeviceState::Accounting(on) => called("nvmlDeviceSetAccountingMode", || device.set_accounting(on)),
+        DeviceState::MemoryClocks(None) => asked("nvmlDeviceResetMemoryLockedClocks", || device.unlock_memory_clocks()),
+        DeviceState::ComputeMode(mode) => asked("nvmlDeviceSetComputeMode", || device.set_compute_mode(mode.number())),
+        DeviceState::Accounting(on) => asked("nvmlDeviceSetAccountingMode", || device.set_accounting(on)),
         DeviceState::MigMode(on) => mig::set_mode(device, on),
         DeviceState::MigInstances(ref places) => mig::set_instances(device, places),
     }
@@ -332,40 +326,40 @@ fn reading(device: &Device, of: &DeviceState) -> Result<Reading, Refused> {
     let is = |now| Ok(Reading { now: Some(now), after_reset: None, range: None });
     match of {
         DeviceState::Persistence(_) => {
-            is(DeviceState::Persistence(called("nvmlDeviceGetPersistenceMode", || device.is_persistent())?))
+            is(DeviceState::Persistence(asked("nvmlDeviceGetPersistenceMode", || device.is_persistent())?))
         }
         DeviceState::Ecc(_) => {
-            let (now, then) = called("nvmlDeviceGetEccMode", || device.ecc())?;
+            let (now, then) = asked("nvmlDeviceGetEccMode", || device.ecc())?;
             let after_reset = (now != then).then_some(DeviceState::Ecc(then));
             Ok(Reading { now: Some(DeviceState::Ecc(now)), after_reset, range: None })
         }
         DeviceState::PowerLimit(_) => {
-            let limit = called("nvmlDeviceGetPowerManagementLimit", || device.power_limit())?;
-            let range = called("nvmlDeviceGetPowerManagementLimitConstraints", || device.power_limits()).ok();
+            let limit = asked("nvmlDeviceGetPowerManagementLimit", || device.power_limit())?;
+            let range = asked("nvmlDeviceGetPowerManagementLimitConstraints", || device.power_range()).ok();
             Ok(Reading { now: Some(DeviceState::PowerLimit(limit)), after_reset: None, range })
         }
         DeviceState::GpuClocks(_) => {
-            let memory = called("nvmlDeviceGetSupportedMemoryClocks", || device.memory_clocks())?;
+            let memory = asked("nvmlDeviceGetSupportedMemoryClocks", || device.memory_clocks())?;
             let fastest = memory.iter().copied().max().unwrap_or_default();
-            let clocks = called("nvmlDeviceGetSupportedGraphicsClocks", || device.gpu_clocks(fastest))?;
+            let clocks = asked("nvmlDeviceGetSupportedGraphicsClocks", || device.gpu_clocks(fastest))?;
             Ok(Reading { now: None, after_reset: None, range: extent(&clocks) })
         }
         DeviceState::MemoryClocks(_) => {
-            let clocks = called("nvmlDeviceGetSupportedMemoryClocks", || device.memory_clocks())?;
+            let clocks = asked("nvmlDeviceGetSupportedMemoryClocks", || device.memory_clocks())?;
             Ok(Reading { now: None, after_reset: None, range: extent(&clocks) })
         }
         DeviceState::ComputeMode(_) => {
-            let mode = called("nvmlDeviceGetComputeMode", || device.compute_mode())?;
+            let mode = asked("nvmlDeviceGetComputeMode", || device.compute_mode())?;
             Ok(Reading { now: compute_mode(mode).map(DeviceState::ComputeMode), after_reset: None, range: None })
         }
         DeviceState::MigMode(_) => {
-            let (now, then) = called("nvmlDeviceGetMigMode", || device.mig())?;
+            let (now, then) = asked("nvmlDeviceGetMigMode", || device.mig())?;
             let after_reset = (now != then).then_some(DeviceState::MigMode(then));
             Ok(Reading { now: Some(DeviceState::MigMode(now)), after_reset, range: None })
         }
         DeviceState::MigInstances(like) => is(DeviceState::MigInstances(mig::instances(device, like)?)),
         DeviceState::Accounting(_) => {
-            is(DeviceState::Accounting(called("nvmlDeviceGetAccountingMode", || device.is_accounting())?))
+            is(DeviceState::Accounting(asked("nvmlDeviceGetAccountingMode", || device.is_accounting())?))
         }
     }
 }

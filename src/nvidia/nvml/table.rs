@@ -108,7 +108,7 @@ pub struct Absent {
     pub refused: Refused,
 }
 
-/// Temperatures, in degrees Celsius. A GPU has thresholds of its own, or reports the margin to the highest one.
+/// Temperatures, in degrees Celsius. A GPU reports its thresholds, or the margin to the highest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Temperature {

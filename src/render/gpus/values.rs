@@ -102,7 +102,7 @@ pub fn why_absent(refused: &Refused) -> String {
     }
 }
 
-/// The whole value of a field. None if the GPU does not report it, or if it has no line of its own.
+/// The whole value of a field. None if the GPU does not report it, or if other lines show it.
 pub fn of(gpu: &GpuReading, field: GpuField) -> Option<String> {
     match field {
         GpuField::Response => gpu.refused.as_ref().map(ToString::to_string),

@@ -20,20 +20,7 @@ const NOT_FOUND: u32 = 6;
 
 impl Device<'_> {
     pub(super) fn pci(&self) -> Result<nvmlPciInfo_t, NvmlError> {
-        // SAFETY: the handle is the library's own, and the structure outlives the call.
-        call(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed(), |f, to| unsafe { f(self.handle, to) })
-    }
-
-    /// The processes that compute on it.
-    pub(super) fn process_ids(&self) -> Result<Vec<u32>, NvmlError> {
-        // Some more than there are now.
-        let mut processes = vec![zeroed(); self.processes()? + MOST];
-        let count = u32::try_from(processes.len()).unwrap_or(u32::MAX);
-        // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
-        let count = call(&self.library.0.nvmlDeviceGetComputeRunningProcesses_v3, count, |f, count| unsafe {
-            f(self.handle, count, processes.as_mut_ptr())
-        })?;
-        Ok(processes.iter().take(count as usize).map(|process| process.pid).collect())
+        self.get(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed())
     }
 
     /// Switches MIG on or off. Returns the status of the activation: 0 if the mode is active.
