@@ -59,7 +59,7 @@ fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
             act.satisfied || is_cached(on, &Wanted { url, sha256, size: *size, to })
         }
         Operation::Packages(wanted) => !is_needed(on, wanted),
-        other => keys(other).all(|(_, key)| key.cached(on).is_ok_and(|cached| cached.is_some())),
+        other => keys(other).all(|(_, key)| key.is_cached(on)),
     };
     if has { Vec::new() } else { bundle.lacks(&act.operation, &plan.host) }
 }

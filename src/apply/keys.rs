@@ -13,7 +13,7 @@ use crate::system::System;
 /// Fetches the keys that are not in the cache. None is kept that is not the key that the database names.
 pub fn fetch_keys(on: &System, plan: &Plan, config: &RunConfig, tell: OnNews) -> Result<(), Failure> {
     for (repository, key) in plan.acts().filter(|act| !act.satisfied).flat_map(|act| keys(&act.operation)) {
-        if key.cached(on).is_ok_and(|cached| cached.is_some()) {
+        if key.is_cached(on) {
             continue;
         }
         not_interrupted()?;

@@ -111,7 +111,7 @@ pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
             if is_missing { vec![url.clone()] } else { Vec::new() }
         }
         other => {
-            let not_cached = keys(other).filter(|(_, key)| !key.cached(on).is_ok_and(|cached| cached.is_some()));
+            let not_cached = keys(other).filter(|(_, key)| !key.is_cached(on));
             not_cached.map(|(of, key)| of.url_of(key)).filter(|url| !url.starts_with("file:")).collect()
         }
     };

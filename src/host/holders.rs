@@ -10,7 +10,7 @@ pub struct Holder {
     pub process: u32,
     /// The process name as the kernel keeps it, cut to 15 bytes: `nvidia-persiste`.
     pub name: String,
-    /// The systemd unit that it belongs to: `nvidia-fabricmanager.service`.
+    /// The system's unit that it belongs to: `nvidia-fabricmanager.service`.
     pub unit: Option<String>,
 }
 
@@ -37,10 +37,12 @@ pub fn holders(system: &System) -> Vec<Holder> {
     numbers.into_iter().filter(holds).map(named).collect()
 }
 
-/// The last part of its control group that is a service: `0::/system.slice/nvidia-fabricmanager.service`.
+/// The last part of its control group that is a service: `0::/system.slice/nvidia-fabricmanager.service`. A user may have one of
+/// the same name.
 fn unit(system: &System, process: u32) -> Option<String> {
     let groups = system.read_text(format!("/proc/{process}/cgroup")).ok()??;
-    let mut parts = groups.lines().flat_map(|line| line.rsplit('/'));
+    let of_system = groups.lines().filter(|line| line.contains(":/system.slice/"));
+    let mut parts = of_system.flat_map(|line| line.rsplit('/'));
     parts.find(|part| part.ends_with(".service")).map(str::to_owned)
 }
 
@@ -64,6 +66,9 @@ mod tests {
         system.write("/proc/812/cgroup", group.as_bytes(), 0o644).expect("written");
         let units: Vec<_> = holders(&system).into_iter().map(|holder| holder.unit).collect();
         assert_eq!(units, [None, Some("display-manager.service".to_owned())]);
+        let of_user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/display-manager.service\n";
+        system.write("/proc/9/cgroup", of_user.as_bytes(), 0o644).expect("written");
+        assert_eq!(holders(&system)[0].unit, None);
         let shown: Vec<_> = holders(&system).iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["python3 (process 9)", "Xorg (process 812)"]);
     }

@@ -1,6 +1,8 @@
 //! OpenPGP public keys as package managers use them: the keys in a file, and the digest that binds each to its owner's name.
 //! Signatures are not verified: anyone who can write these files can write others as well.
 
+use ::base64::Engine;
+use ::base64::prelude::BASE64_STANDARD;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
 /// A public key, version 4.
@@ -61,9 +63,9 @@ pub fn certificates(text: &str) -> Result<(Vec<u8>, Vec<PublicKey>), &'static st
 
 /// Packets in the form that every package manager reads: RFC 4880, 6.
 pub fn armoured(packets: &[u8]) -> String {
-    let encoded = encode(packets);
+    let encoded = BASE64_STANDARD.encode(packets);
     let lines: Vec<_> = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
-    let sum = encode(&crc24(packets).to_be_bytes()[1..]);
+    let sum = BASE64_STANDARD.encode(&crc24(packets).to_be_bytes()[1..]);
     format!(
         "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{}\n={sum}\n-----END PGP PUBLIC KEY BLOCK-----\n",
         lines.join("\n")
@@ -78,19 +80,6 @@ fn crc24(bytes: &[u8]) -> u32 {
             if sum & 0x0100_0000 == 0 { sum } else { sum ^ 0x0186_4CFB }
         })
     })
-}
-
-fn encode(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let number = three.iter().fold(0_u32, |n, byte| n << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        for place in 0..4 {
-            let letter = LETTERS[(number >> (18 - 6 * place) & 63) as usize];
-            text.push(if place > three.len() { '=' } else { char::from(letter) });
-        }
-    }
-    text
 }
 
 /// A key with the digests of its signatures over itself.

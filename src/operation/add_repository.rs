@@ -114,6 +114,11 @@ impl RepositoryKey {
         }
     }
 
+    /// Whether it need not be fetched.
+    pub fn is_cached(&self, on: &System) -> bool {
+        self.cached(on).is_ok_and(|cached| cached.is_some())
+    }
+
     /// The key, from the plan or from the cache; none if it was not fetched yet.
     pub fn cached(&self, on: &System) -> Result<Option<String>, RepositoryError> {
         if let Some(content) = &self.content {

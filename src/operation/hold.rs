@@ -45,24 +45,24 @@ impl Hold {
 
     /// Whether nothing is left to hold or to release.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
-        if !self.held {
-            return Ok(Standing::satisfied_if(held_by_gpusetup(on)?.is_empty()));
-        }
-        Ok(Standing::satisfied_if(self.left_to_hold(on)?.is_empty()))
+        Ok(Standing::satisfied_if(self.changes(on)?.is_empty()))
     }
 
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
-        let packages = if self.held { self.left_to_hold(on)? } else { held_by_gpusetup(on)? };
-        let packages = packages.into_iter().collect();
+        let packages = self.changes(on)?.into_iter().collect();
         Ok(vec![Undo::Hold { manager: self.manager, packages, held: !self.held }])
     }
 
     /// Holds or releases them.
     pub fn perform(&self, on: &System) -> Result<(), ProgramError> {
         let start = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-        let packages = if self.held { self.left_to_hold(on) } else { held_by_gpusetup(on) }.map_err(start)?;
-        set(on, self.manager, &packages, self.held)
+        set(on, self.manager, &self.changes(on).map_err(start)?, self.held)
+    }
+
+    /// The packages that are yet to be held or released.
+    fn changes(&self, on: &System) -> io::Result<BTreeSet<String>> {
+        if self.held { self.left_to_hold(on) } else { held_by_gpusetup(on) }
     }
 
     /// The packages that are not held yet, by whomever.

@@ -10,7 +10,7 @@ use crate::host::{Facts, MachineKind};
 use crate::operation::{Hold, Operation, Packages, Run, Service};
 use crate::packages;
 use crate::paths::HELD;
-use crate::resolve::{ChosenDriver, Install, Method};
+use crate::resolve::{ChosenDriver, Method};
 use crate::system::Node;
 use std::path::Path;
 
@@ -71,20 +71,16 @@ fn hold(context: &StepContext, companions: &Companions, changed: bool) -> Option
     let driver = context.chosen.driver.as_ref().filter(|driver| is_packaged(driver))?;
     let manager = context.distribution?.package_manager;
     packages::of(manager).holds.as_ref()?;
-    let of_driver = match driver.install {
-        Install::Packages(offer) | Install::Repository(offer, _) => offer.packages_for(context.facts.desktop.is_some()),
-        Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => &[],
-    };
+    let of_driver = driver.install.offer().map(|offer| offer.packages_for(context.facts.desktop.is_some()));
     let following = companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name.to_owned());
-    let names = of_driver.iter().cloned().chain(following).collect();
+    let names = of_driver.unwrap_or_default().iter().cloned().chain(following).collect();
     let satisfied = driver.is_kept() && !changed && !holds_nothing(context.facts);
     Some(Act { operation: Hold::new(manager, names, driver.version).into(), satisfied })
 }
 
 /// The modules of a driver that was just installed are not loaded yet, and without them nothing can be started.
 fn load_driver(context: &StepContext) -> Option<Act> {
-    let mut loaded = context.facts.loaded_modules.iter().flatten();
-    let is_loaded = loaded.any(|module| module.name == "nvidia");
+    let is_loaded = context.facts.driver_is_loaded() == Some(true);
     (!is_loaded && !context.facts.machine.is_tree).then(|| Act::needed(Run::new(["modprobe", "nvidia"], 300)))
 }
 

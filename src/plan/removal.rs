@@ -165,7 +165,7 @@ impl RemovalPlanner<'_> {
         all.filter(|(name, has)| is_its(name, has)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// The installed packages of companions, which are of no use without a driver.
+    /// The installed packages of companions, which are useless without a driver.
     fn companions(&self) -> impl Iterator<Item = String> {
         let is_one = |name: &&String| self.database.companions.iter().any(|of| of.is_package(name));
         self.inventory.installed.keys().filter(is_one).cloned()

@@ -169,7 +169,7 @@ fn units_to_stop(
         tasks.iter().filter_map(|t| t.board.state.as_ref()).flat_map(|state| state.processes.clone()).collect()
     };
     let others: Vec<Holder> = { holders(system).into_iter() }
-        .filter(|holder| unit_of(system, holder.process).is_none_or(|unit| !units.contains(&unit)))
+        .filter(|holder| holder.unit.as_ref().is_none_or(|unit| !units.contains(unit)))
         .collect();
     let among = |processes: &BTreeSet<u32>| -> Vec<String> {
         let chosen = others.iter().filter(|holder| processes.contains(&holder.process));
@@ -194,12 +194,4 @@ fn units_to_stop(
             .hint("add --stop-services: gpusetup stops them, and starts them again afterwards"));
     }
     Ok(if options.stop_services { units } else { Vec::new() })
-}
-
-/// The system's unit that a process belongs to, which is not one of a user's own of the same name.
-fn unit_of(system: &System, process: u32) -> Option<String> {
-    let groups = system.read_text(format!("/proc/{process}/cgroup")).ok()??;
-    let of_system = groups.lines().filter(|line| line.contains(":/system.slice/"));
-    let unit = of_system.filter_map(|line| line.rsplit('/').next()).find(|name| name.ends_with(".service"))?;
-    Some(unit.to_owned())
 }
