@@ -491,6 +491,10 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS512 => Cause::new("the GPU exists only in machines of another architecture")
             .only("plan only: it refuses to install a driver for that GPU")
             .fix("plan with the facts of such a machine", ["gpusetup plan --facts FACTS.json"]),
+        CheckId::GS521 => Cause::new(
+            "a setting of a GPU differs from what was applied, its unit is disabled, or the GPU or modprobe's configuration does not allow it",
+        )
+        .fix("apply it again, or see what the GPU accepts", ["sudo gpusetup apply", "nvidia-smi -q -d POWER,SUPPORTED_CLOCKS"]),
         CheckId::GS601 => Cause::new("a download is not available: there is no network, or the mirror or bundle lacks it")
             .only("apply only: it names the missing downloads before the first change")
             .helps(bundle_again()),

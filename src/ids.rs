@@ -218,6 +218,8 @@ ids! {
     GS511 = "GS511",
     /// The GPU exists for this machine's architecture.
     GS512 = "GS512",
+    /// GPU settings, such as power limits, are in force.
+    GS521 = "GS521",
     /// Downloads are available (network, mirror or bundle).
     GS601 = "GS601",
     /// Directories for temporary files have space and allow execution.

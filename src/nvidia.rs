@@ -17,8 +17,9 @@ pub use ask::{Question, SUBCOMMAND, ask, ask_version, has_stand_ins, limit, own}
 pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
 pub use cudnn::Convolution;
 pub use nvml::{
-    Clocks, ComputeMode, DeviceState, Ecc, Fabric, FabricState, Links, Mig, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Nvml,
-    NvmlGpu, Power, Reading, Recovery, RemappedRows, RetiredPages, Slowdown, Way,
+    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Links, Mig, NOT_FOUND, NOT_LOADED,
+    NOT_SUPPORTED, Nvml, NvmlGpu, Power, Reading, Recovery, RemappedRows, RetiredPages, Slowdown, StateReading, Way,
+    survey,
 };
 
 use crate::system::System;

@@ -1,8 +1,9 @@
-//! The ten operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! The eleven operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
 //! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
 
 mod device;
 pub mod download;
+mod hold;
 pub mod link;
 pub mod packages;
 pub mod program;
@@ -20,6 +21,7 @@ mod write_file;
 
 pub use device::Device;
 pub use download::Download;
+pub use hold::Hold;
 pub use link::Link;
 pub use packages::Packages;
 pub use reboot::Reboot;
@@ -56,6 +58,8 @@ pub enum Operation {
     Packages(Packages),
     /// Enables or disables a unit.
     Service(Service),
+    /// Holds the packages of the kernel and the driver, or releases them.
+    Hold(Hold),
     /// Sets a piece of a GPU's state.
     Device(Device),
     /// Reboots the host.
@@ -102,7 +106,7 @@ macro_rules! from {
     };
 }
 
-from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Device, Reboot);
+from!(WriteFile, Link, Remove, Download, Unpack, Run, Packages, Service, Hold, Device, Reboot);
 
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
@@ -121,6 +125,7 @@ impl Operation {
             Self::Run(run) => Ok(run.stands(on, planned)),
             Self::Packages(wanted) => packages::stand(on, wanted),
             Self::Service(service) => service.stands(on),
+            Self::Hold(hold) => hold.stands(on),
             Self::Device(device) => device.stands(on, planned),
             Self::Reboot(_) => Ok(Standing::Needed),
         }
@@ -137,6 +142,7 @@ impl Operation {
             Self::Run(run) => run.describe(),
             Self::Packages(packages) => packages.describe(),
             Self::Service(service) => service.describe(),
+            Self::Hold(hold) => hold.describe(),
             Self::Device(device) => device.describe(),
             Self::Reboot(_) => "reboot".to_owned(),
         }
@@ -153,6 +159,7 @@ impl Operation {
             Self::Run(run) => run.shell(),
             Self::Packages(packages) => packages.shell(),
             Self::Service(service) => service.shell(),
+            Self::Hold(hold) => hold.shell(),
             Self::Device(device) => device.shell(),
             Self::Reboot(reboot) => reboot.shell(),
         }
@@ -168,7 +175,7 @@ impl Operation {
                 Some(format!("sudo {}", self.shell().trim_end()))
             }
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
-            Self::Download(_) | Self::Unpack(_) => None,
+            Self::Download(_) | Self::Unpack(_) | Self::Hold(_) => None,
         };
         // What would fill a screen is easier done by gpusetup itself.
         command.unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
@@ -183,7 +190,7 @@ impl Operation {
             Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
             Self::Packages(_) => vec!["/usr".into()],
             Self::Service(_) => vec!["/etc".into()],
-            Self::Download(_) | Self::Unpack(_) | Self::Device(_) | Self::Reboot(_) => Vec::new(),
+            Self::Download(_) | Self::Unpack(_) | Self::Hold(_) | Self::Device(_) | Self::Reboot(_) => Vec::new(),
         }
     }
 
@@ -198,6 +205,7 @@ impl Operation {
             Self::Run(run) => run.counts(),
             Self::Packages(packages) => packages.counts(),
             Self::Service(service) => service.counts(),
+            Self::Hold(hold) => hold.counts(),
             Self::Device(device) => device.counts(),
             Self::Reboot(reboot) => reboot.counts(),
         }
@@ -207,6 +215,7 @@ impl Operation {
     pub fn locks(&self) -> Option<PackageManager> {
         match self {
             Self::Packages(packages) => Some(packages.manager),
+            Self::Hold(hold) => Some(hold.manager),
             Self::Run(run) => run.locks,
             Self::WriteFile(_)
             | Self::Link(_)

@@ -28,7 +28,7 @@ pub mod supply;
 mod tdnf;
 mod zypper;
 
-pub use abilities::{AutomaticMarks, Interruption, Preferences, Simulated, Simulation};
+pub use abilities::{AutomaticMarks, DRIVER_NAMES, Holding, Interruption, Preferences, Simulated, Simulation};
 pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
 pub use fetcher::{Fetcher, FolderFiles, Index, LocalPackages, MadeIndex, WrittenIndex};

@@ -11,8 +11,10 @@ mod context;
 mod driver;
 mod environment;
 pub mod estimate;
+pub mod gpu_settings;
 mod lockfile;
 mod mixed;
+mod module_options;
 mod needs;
 mod nouveau;
 mod prerequisites;
@@ -23,6 +25,7 @@ mod repair;
 mod settings;
 mod step_id;
 mod toolkit;
+mod updates;
 mod verify;
 
 pub use blocked::{keeps_out, kept_out, let_load};
@@ -183,6 +186,12 @@ pub enum StepId {
     RemoveDriver,
     /// Fixes a problem found by `doctor`.
     Repair,
+    /// Options of the driver's kernel modules.
+    ModuleOptions,
+    /// Whether the kernel and the driver are updated with the system.
+    Updates,
+    /// The GPUs' power limits, clocks and modes.
+    GpuSettings,
     /// Checks that everything works.
     Verify,
 }

@@ -89,6 +89,10 @@ pub fn carry_out(
             work.intend(on, at, service.intend(on).map_err(io)?)?;
             service.perform(on)?;
         }
+        Operation::Hold(hold) => {
+            work.intend(on, at, hold.intend(on).map_err(io)?)?;
+            hold.perform(on)?;
+        }
         Operation::Device(device) => {
             work.intend(on, at, device.intend(on).map_err(io)?)?;
             device.perform(on).map_err(io)?;
@@ -96,7 +100,7 @@ pub fn carry_out(
         Operation::Download(_) | Operation::Reboot(_) => return Ok(()),
     }
     // "Done" must not be on the disk before what was done is; links and files that we made ourselves are.
-    if matches!(operation, Operation::Unpack(_) | Operation::Service(_)) {
+    if matches!(operation, Operation::Unpack(_) | Operation::Service(_) | Operation::Hold(_)) {
         on.sync();
     }
     work.journal.note(on, Event::Done { at })?;

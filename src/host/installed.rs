@@ -2,13 +2,14 @@
 
 use super::reader::Reader;
 use crate::compat::AddOn;
-use crate::packages::{self, Installed, Journal, RecordFile};
-use std::collections::BTreeMap;
+use crate::packages::{self, Holding, Installed, Journal, RecordFile};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Relevant installed packages with their versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packages {
     versions: BTreeMap<String, String>,
+    held: BTreeSet<String>,
     /// All packages that the package manager has not finished, as in `dpkg --audit` and dpkg's journal.
     pub unfinished: Vec<String>,
 }
@@ -25,8 +26,8 @@ impl Packages {
         let what = "the installed packages";
         let mut file = reader.open(what, record.path)?;
         match (record.scan)(&mut file, &|name| matters(name) || add_ons.iter().any(|of| is_of(name, of))) {
-            Ok(Installed { versions, unfinished }) => {
-                let mut packages = Self { versions, unfinished };
+            Ok(Installed { versions, held, unfinished }) => {
+                let mut packages = Self { versions, held, unfinished };
                 packages.add_journal(reader, &record.journal);
                 Some(packages)
             }
@@ -55,6 +56,14 @@ impl Packages {
         self.versions.get(name).map(String::as_str)
     }
 
+    /// Whether every package of the kernel and of the driver's branch is held (true), or none (false). None if some are.
+    pub fn holds(&self, holding: &Holding, branch: &str) -> Option<bool> {
+        let all = self.versions.iter().filter(|(name, version)| holding.concerns(name, version, branch));
+        let mut held = all.map(|(name, _)| self.held.contains(name));
+        let first = held.next()?;
+        held.all(|next| next == first).then_some(first)
+    }
+
     /// The packages that contain an add-on's libraries, with versions.
     pub fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
         self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str())).filter(|(n, _)| is_of(n, add_on))
@@ -68,7 +77,12 @@ impl Packages {
 }
 
 fn matters(package: &str) -> bool {
-    ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"].iter().any(|s| package.starts_with(s))
+    const BEGINNINGS: [&str; 6] = ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"];
+    let holdings = packages::ALL.iter().filter_map(|manager| packages::of(*manager).holding.as_ref());
+    let is_held = || holdings.into_iter().any(|h| h.kernels.iter().any(|start| package.starts_with(start)));
+    is_held()
+        || packages::DRIVER_NAMES.iter().any(|part| package.contains(part))
+        || BEGINNINGS.iter().any(|s| package.starts_with(s))
 }
 
 /// Whether a package of this name contains an add-on's libraries: `libcudnn9-cuda-12`, `libcusparselt0`.

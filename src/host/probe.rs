@@ -6,8 +6,11 @@ use super::{
     add_on, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci, machine,
     modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
-use crate::compat::{AddOnId, Database, Fabric};
-use crate::paths::{BLACKLIST, CACHE, LOADER_PATH, PROFILE, host_compilers};
+use crate::compat::{AddOnId, Database, Fabric, PackageManager};
+use crate::paths::{
+    BLACKLIST, CACHE, LOADER_PATH, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT,
+    SETTINGS_WANTED, host_compilers,
+};
 use crate::system::{Space, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -90,6 +93,10 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         unfinished_packages: packages.map(|p| p.unfinished.clone()).unwrap_or_default(),
         loaded_modules: modules::loaded(reader),
         blocked_modules: modprobe::blocked(system),
+        module_options: modprobe::options(system),
+        updates_held: updates_held(packages, os.package_manager, driver.as_ref()),
+        // Asking the driver takes seconds, so callers that need it run `gpu_states` afterwards.
+        gpu_states: Vec::new(),
         cudnn,
         add_ons,
         nvcc: toolkit::nvcc(reader),
@@ -110,6 +117,16 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         driver,
         toolkits,
     })
+}
+
+/// Whether the driver's branch is held, with the kernel.
+fn updates_held(
+    packages: Option<&installed::Packages>,
+    manager: Option<PackageManager>,
+    driver: Option<&InstalledDriver>,
+) -> Option<bool> {
+    let holding = crate::packages::of(manager?).holding.as_ref()?;
+    packages?.holds(holding, &driver?.version.branch.to_string())
 }
 
 fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: MachineKind) -> (Vec<Gpu>, Vec<NvSwitch>) {
@@ -184,7 +201,8 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
 /// The state of every path that a plan may write.
 fn paths(reader: &mut Reader, prefix: &Path, toolkits: &[Toolkit]) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
-    let ours = [BLACKLIST, LOADER_PATH, PROFILE].map(PathBuf::from).into_iter().chain([prefix.join("cuda")]);
+    let ours = [BLACKLIST, LOADER_PATH, PROFILE, MODULE_OPTIONS, SETTINGS_UNIT, SETTINGS_WANTED, PERSISTENCE_WANTED];
+    let ours = ours.into_iter().chain(PERSISTENCE_UNITS).map(PathBuf::from).chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
     for path in ours.chain(compilers) {
         match reader.system.node(&path) {

@@ -13,7 +13,8 @@ pub const CANNOT_ASK: u8 = 3;
 pub enum Library {
     /// The driver's management library: everything it reports about the GPUs.
     Nvml,
-    /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state.
+    /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state; or
+    /// only a list of states, which are read from every GPU.
     Device,
     /// CUDA's driver library: whether it starts, and computes on every GPU.
     Cuda,
@@ -28,6 +29,9 @@ pub fn answer(about: Library, arguments: &[String]) -> u8 {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match (about, arguments.as_slice()) {
         (Library::Nvml, [library]) => say(&nvml::answer(library)),
+        (Library::Device, [library, states]) => {
+            nvml::surveyed(library, states).map_or(CANNOT_ASK, |readings| say(&readings))
+        }
         (Library::Device, [library, gpu, verb, state]) => {
             nvml::state(library, gpu, verb, state).map_or(CANNOT_ASK, |reading| say(&reading))
         }

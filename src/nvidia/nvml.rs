@@ -5,8 +5,10 @@ mod functions;
 mod library;
 mod settings;
 mod state;
+mod survey;
 
 pub use state::{Clocks, DeviceState, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Reading, answer as state};
+pub use survey::{DeviceReadings, StateReading, answer as surveyed, survey};
 
 use super::calling::calling;
 use super::{Refused, cuda_version};

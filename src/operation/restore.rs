@@ -3,7 +3,7 @@
 use super::program::judge;
 use super::remove::nothing_is_mounted_below;
 use super::undo::Undo;
-use super::{device, packages, service};
+use super::{device, hold, packages, service};
 use crate::system::{Node, Program, System};
 use std::io;
 use std::path::Path;
@@ -14,6 +14,10 @@ impl Undo {
     pub fn perform(&self, on: &System) -> io::Result<Vec<String>> {
         let left = match self {
             Self::Packages(done) => return packages::take_back(on, done),
+            Self::Hold { manager, packages, held } => {
+                hold::give_back(on, *manager, packages, *held)?;
+                None
+            }
             Self::Device { gpu, before, after } => {
                 let left = device::give_back(on, gpu, before, after)?;
                 return Ok(left.then(|| format!("{} of GPU {gpu}", after.name())).into_iter().collect());

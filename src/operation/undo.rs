@@ -43,6 +43,15 @@ pub enum Undo {
         /// Whether it was enabled.
         enabled: bool,
     },
+    /// Packages are held again, or updated again.
+    Hold {
+        /// The package manager.
+        manager: PackageManager,
+        /// The packages whose state the operation changes.
+        packages: Vec<String>,
+        /// Whether they were held.
+        held: bool,
+    },
     /// A GPU gets a piece of its state back.
     Device {
         /// The GPU, by its bus address or its UUID.

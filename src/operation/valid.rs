@@ -4,7 +4,9 @@
 
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
-use super::{Device, Download, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile};
+use super::{
+    Device, Download, Hold, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile,
+};
 use crate::host::bus_address;
 use crate::sum::is_hex;
 use crate::system::Node;
@@ -149,6 +151,14 @@ fn unit(name: &str) -> Valid {
     Err(format!("{:?} is not the name of a unit", short(name)))
 }
 
+/// Whether a text is the branch of a driver.
+fn branch(number: &str) -> Valid {
+    if !number.is_empty() && number.len() <= 5 && number.chars().all(|c| c.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(format!("{:?} is not the branch of a driver", short(number)))
+}
+
 /// Whether a text is the bus address of a GPU, or its UUID.
 fn gpu(name: &str) -> Valid {
     let is_uuid = |id: &str| id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
@@ -233,6 +243,7 @@ impl Operation {
             }
             Self::Packages(packages) => packages.valid(),
             Self::Service(Service { unit: name, enabled: _ }) => unit(name),
+            Self::Hold(Hold { manager: _, branch: number, held: _ }) => branch(number),
             Self::Device(Device { gpu: name, state: _, if_supported: _ }) => gpu(name),
             Self::Reboot(Reboot {}) => Ok(()),
         }
@@ -272,6 +283,7 @@ impl Undo {
                 paths(unowned)
             }
             Self::Unit { unit: name, enabled: _ } => unit(name),
+            Self::Hold { manager: _, packages, held: _ } => packages.iter().try_for_each(|name| observed(name)),
             Self::Device { gpu: name, before: _, after: _ } => gpu(name),
             Self::Aside { path: at, aside: to } => {
                 path(at)?;

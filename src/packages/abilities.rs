@@ -1,6 +1,7 @@
 //! Optional abilities of package managers. A manager has each of them or not.
 
 use super::Versions;
+use super::record::upstream;
 use crate::system::System;
 use std::collections::BTreeSet;
 use std::io;
@@ -66,4 +67,33 @@ pub struct Interruption {
     pub remove: &'static str,
     /// The command for users if that does not help.
     pub by_hand: &'static str,
+}
+
+/// The manager can be told to keep the versions of packages.
+#[derive(Debug)]
+pub struct Holding {
+    /// The command that holds packages, whose names are appended.
+    pub hold: &'static str,
+    /// The command that lets them be updated again; their names are appended.
+    pub release: &'static str,
+    /// The packages that are held.
+    pub held: fn(&System) -> io::Result<BTreeSet<String>>,
+    /// A command of a shell that lists the installed packages, each as `NAME VERSION`.
+    pub list: &'static str,
+    /// How the names of the kernel's packages begin.
+    pub kernels: &'static [&'static str],
+}
+
+/// Parts of the names of the driver's packages. Their versions must also be those of the driver: NVIDIA's other software has names
+/// like these.
+pub const DRIVER_NAMES: [&str; 2] = ["nvidia", "cuda"];
+
+impl Holding {
+    /// Whether a package belongs to a kernel, or to a driver of this branch.
+    pub fn concerns(&self, name: &str, version: &str, branch: &str) -> bool {
+        let version = upstream(version);
+        let of_branch = || version.strip_prefix(branch).is_some_and(|rest| rest.starts_with('.'));
+        self.kernels.iter().any(|start| name.starts_with(start))
+            || DRIVER_NAMES.iter().any(|part| name.contains(part)) && of_branch()
+    }
 }

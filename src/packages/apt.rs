@@ -69,6 +69,7 @@ pub static MANAGER: Manager = Manager {
     simulation: Some(simulation::SIMULATION),
     automatic: Some(simulation::AUTOMATIC),
     preferences: Some(preferences::PREFERENCES),
+    holding: Some(simulation::HOLDING),
     interruption: Some(dpkg::INTERRUPTION),
     scripts: Some("/var/lib/dpkg"),
     headers: Some(KernelHeaders::ByName),

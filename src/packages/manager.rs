@@ -1,7 +1,7 @@
 //! The properties of a package manager. Each manager has one [`Manager`] value in its own file with everything specific to
 //! it; no other code depends on the kind of manager.
 
-use super::abilities::{AutomaticMarks, Interruption, Preferences, Simulation};
+use super::abilities::{AutomaticMarks, Holding, Interruption, Preferences, Simulation};
 use super::fetcher::{Fetcher, FolderFiles};
 use super::repositories::Repositories;
 use super::{RecordFile, Unknown, Versions};
@@ -61,6 +61,8 @@ pub struct Manager {
     pub automatic: Option<AutomaticMarks>,
     /// See [`Preferences`].
     pub preferences: Option<Preferences>,
+    /// See [`Holding`].
+    pub holding: Option<Holding>,
     /// See [`Interruption`].
     pub interruption: Option<Interruption>,
     /// The folder from which it executes package scripts; none if that is a temporary folder.

@@ -40,6 +40,7 @@ pub static MANAGER: Manager = Manager {
     simulation: None,
     automatic: None,
     preferences: None,
+    holding: None,
     interruption: None,
     scripts: None,
     headers: None,

@@ -107,6 +107,7 @@ impl Step {
             | Operation::Remove(_)
             | Operation::Download(_)
             | Operation::Service(_)
+            | Operation::Hold(_)
             | Operation::Device(_) => 0.0,
         })
     }

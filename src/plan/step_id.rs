@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 12] = [
+const NAMES: [(StepId, &str); 15] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::InstallDriver, "install-driver"),
@@ -20,6 +20,9 @@ const NAMES: [(StepId, &str); 12] = [
     (StepId::RemoveCuda, "remove-cuda"),
     (StepId::RemoveDriver, "remove-driver"),
     (StepId::Repair, "repair"),
+    (StepId::ModuleOptions, "module-options"),
+    (StepId::Updates, "updates"),
+    (StepId::GpuSettings, "gpu-settings"),
     (StepId::Verify, "verify"),
 ];
 

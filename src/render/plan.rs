@@ -211,7 +211,7 @@ fn operation(act: &Act, paint: Paint, width: usize) -> String {
         (Operation::Packages(p), false) if p.install.is_empty() => "-",
         (Operation::Run(Run { removes, .. }), false) if !removes.is_empty() => "-",
         (Operation::Run(Run { asks: true, .. }), false) => "?",
-        (Operation::Run(_) | Operation::Service(_) | Operation::Device(_), false) => "~",
+        (Operation::Run(_) | Operation::Service(_) | Operation::Hold(_) | Operation::Device(_), false) => "~",
         (Operation::Reboot(Reboot {}), false) => "!",
         (_, false) => "+",
     };

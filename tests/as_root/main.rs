@@ -33,5 +33,6 @@ mod outside;
 mod package;
 mod real_host;
 mod release;
+mod settings;
 mod suites;
 mod vm;

@@ -46,6 +46,7 @@ mod read_only;
 mod report;
 mod schemas;
 mod second_opinion;
+mod settings;
 mod status;
 mod stock;
 mod strangers;

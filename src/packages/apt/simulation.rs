@@ -1,7 +1,7 @@
 //! apt's simulations, held packages and automatic marks.
 
 use super::{stanza, without_cache};
-use crate::packages::abilities::{AutomaticMarks, Simulated, Simulation};
+use crate::packages::abilities::{AutomaticMarks, Holding, Simulated, Simulation};
 use crate::packages::words;
 use crate::system::{Program, System};
 use std::collections::BTreeSet;
@@ -9,6 +9,15 @@ use std::io;
 
 /// `apt-get -s`.
 pub const SIMULATION: Simulation = Simulation { read, held };
+
+/// `apt-mark hold`, which unattended-upgrades respects, too.
+pub const HOLDING: Holding = Holding {
+    hold: "apt-mark -q hold",
+    release: "apt-mark -q unhold",
+    held,
+    list: "dpkg-query -W -f '${Package} ${Version}\\n'",
+    kernels: &["linux-image-", "linux-headers-", "linux-modules-"],
+};
 
 /// Stanzas of `Package`, `Architecture` and `Auto-Installed`.
 pub const AUTOMATIC: AutomaticMarks =
