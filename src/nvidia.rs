@@ -22,9 +22,9 @@ pub use nvml::table::{
     VgpuLicence, Virtualization,
 };
 pub use nvml::{
-    Clocks, ComputeMode, DeviceState, Ecc, Fabric, FabricState, GPU_LOST, Links, Mig, MigGpu, MigHost, MigInstance,
-    MigMode, MigPlace, MigProfileInfo, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Nvml, NvmlGpu, OTHER_VERSION, Power,
-    Reading, Recovery, RemappedRows, RetiredPages, Slowdown, Way,
+    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, GPU_LOST, Links, Mig, MigGpu, MigHost,
+    MigInstance, MigMode, MigPlace, MigProfileInfo, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Nvml, NvmlGpu, OTHER_VERSION,
+    Power, Reading, Recovery, RemappedRows, RetiredPages, Slowdown, StateReading, Way, survey,
 };
 
 use crate::system::System;
