@@ -1,7 +1,8 @@
-//! The twelve operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! The thirteen operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
 //! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
 
 pub mod add_repository;
+pub mod copy_file;
 mod device;
 pub mod download;
 pub mod hold;
@@ -21,6 +22,7 @@ pub mod valid;
 mod write_file;
 
 pub use add_repository::{AddRepository, RepositoryKey};
+pub use copy_file::CopyFile;
 pub use device::Device;
 pub use download::Download;
 pub use hold::Hold;
@@ -47,6 +49,8 @@ use std::path::PathBuf;
 pub enum Operation {
     /// Puts a file there.
     WriteFile(WriteFile),
+    /// Copies a file of the user's.
+    CopyFile(CopyFile),
     /// Puts a symbolic link there.
     Link(Link),
     /// Removes a file, a link or a tree.
@@ -111,7 +115,7 @@ macro_rules! from {
     };
 }
 
-from!(AddRepository, WriteFile, Link, Remove, Download, Unpack, Run, Packages, Hold, Service, Device, Reboot);
+from!(AddRepository, WriteFile, CopyFile, Link, Remove, Download, Unpack, Run, Packages, Hold, Service, Device, Reboot);
 
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
@@ -122,6 +126,7 @@ impl Operation {
     pub fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
         match self {
             Self::WriteFile(file) => file.stands(on),
+            Self::CopyFile(copy) => copy.stands(on),
             Self::Link(link) => link.stands(on),
             Self::Remove(remove) => remove.stands(on),
             // It was fetched and verified before the first change.
@@ -141,6 +146,7 @@ impl Operation {
     pub fn describe(&self) -> String {
         match self {
             Self::WriteFile(file) => file.describe(),
+            Self::CopyFile(copy) => copy.describe(),
             Self::Link(link) => link.describe(),
             Self::Remove(remove) => remove.describe(),
             Self::Download(download) => download.describe(),
@@ -159,6 +165,7 @@ impl Operation {
     pub fn shell(&self) -> String {
         match self {
             Self::WriteFile(file) => file.shell(),
+            Self::CopyFile(copy) => copy.shell(),
             Self::Link(link) => link.shell(),
             Self::Remove(remove) => remove.shell(),
             Self::Download(download) => download.shell(),
@@ -179,11 +186,11 @@ impl Operation {
             Self::WriteFile(file) => file.by_hand(),
             Self::Packages(packages) => packages.by_hand(),
             // One line each in a script too.
-            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Hold(_) | Self::Service(_) | Self::Device(_) => {
+            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Service(_) | Self::Device(_) => {
                 Some(format!("sudo {}", self.shell().trim_end()))
             }
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
-            Self::AddRepository(_) | Self::Download(_) | Self::Unpack(_) => None,
+            Self::AddRepository(_) | Self::CopyFile(_) | Self::Download(_) | Self::Unpack(_) | Self::Hold(_) => None,
         };
         // What would fill a screen is easier done by gpusetup itself.
         command.unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
@@ -192,9 +199,10 @@ impl Operation {
     /// The paths that it writes to, as far as it says.
     pub fn touched(&self) -> Vec<PathBuf> {
         match self {
-            Self::WriteFile(WriteFile { path, .. }) | Self::Link(Link { path, .. }) | Self::Remove(Remove { path }) => {
-                vec![path.clone()]
-            }
+            Self::WriteFile(WriteFile { path, .. })
+            | Self::CopyFile(CopyFile { path, .. })
+            | Self::Link(Link { path, .. })
+            | Self::Remove(Remove { path }) => vec![path.clone()],
             Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
             Self::AddRepository(repository) => repository.folders(),
             Self::Packages(_) => vec!["/usr".into()],
@@ -208,6 +216,7 @@ impl Operation {
     pub fn counts(&self) -> Counts {
         match self {
             Self::WriteFile(file) => file.counts(),
+            Self::CopyFile(copy) => copy.counts(),
             Self::Link(link) => link.counts(),
             Self::Remove(remove) => remove.counts(),
             Self::Download(download) => download.counts(),
@@ -230,6 +239,7 @@ impl Operation {
             Self::Hold(hold) => Some(hold.manager),
             Self::Run(run) => run.locks,
             Self::WriteFile(_)
+            | Self::CopyFile(_)
             | Self::Link(_)
             | Self::Remove(_)
             | Self::Download(_)

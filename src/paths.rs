@@ -67,6 +67,8 @@ paths! {
     SETTINGS_UNIT = "/etc/systemd/system/gpusetup-gpu-settings.service",
     /// Enables that unit.
     SETTINGS_WANTED = "/etc/systemd/system/multi-user.target.wants/gpusetup-gpu-settings.service",
+    /// The token with which the guest driver of virtual GPUs gets a licence.
+    VGPU_TOKEN = "/etc/nvidia/ClientConfigToken/client_configuration_token.tok",
     /// Tells the loader where the toolkit's libraries are.
     LOADER_PATH = "/etc/ld.so.conf.d/gpusetup-cuda.conf",
     /// Tells login shells where the toolkit's programs are.

@@ -32,6 +32,7 @@ mod step_id;
 mod toolkit;
 mod updates;
 mod verify;
+mod vgpu_licence;
 
 pub use blocked::{keeps_out, kept_out, let_load};
 pub use build::plan;
@@ -206,6 +207,8 @@ pub enum StepId {
     Updates,
     /// The GPUs' power limits, clocks and modes.
     GpuSettings,
+    /// The token with which a guest driver gets a licence.
+    VgpuLicence,
     /// Checks that everything works.
     Verify,
 }

@@ -33,7 +33,7 @@ pub use fabric::{Joined, fits, package_beside};
 pub use known_host::KnownHost;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
-pub use settings::{ModuleOption, Settings, Updates};
+pub use settings::{ModuleOption, Settings, TokenFile, Updates};
 
 pub use crate::compat::cuda_arch;
 use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};

@@ -52,6 +52,11 @@ pub fn carry_out(
             work.intend(on, at, undo)?;
             file.perform(on).map_err(io)?;
         }
+        Operation::CopyFile(copy) => {
+            let undo = copy.intend(on, &mut work.backups).map_err(io)?;
+            work.intend(on, at, undo)?;
+            copy.perform(on).map_err(io)?;
+        }
         Operation::Link(link) => {
             let undo = link.intend(on, &mut work.backups).map_err(io)?;
             work.intend(on, at, undo)?;

@@ -3,7 +3,7 @@
 //! back remove it first.
 
 use super::Failure;
-use crate::operation::{Operation, Remove, Run, WriteFile};
+use crate::operation::{CopyFile, Operation, Remove, Run, WriteFile};
 use crate::paths::RESERVE;
 use crate::plan::{Act, Plan};
 use crate::system::System;
@@ -38,7 +38,9 @@ pub fn size(on: &System, plan: &Plan) -> u64 {
 /// The files that undoing an operation writes again.
 fn replaced(operation: &Operation) -> Vec<PathBuf> {
     match operation {
-        Operation::WriteFile(WriteFile { path, .. }) | Operation::Remove(Remove { path }) => vec![path.clone()],
+        Operation::WriteFile(WriteFile { path, .. })
+        | Operation::CopyFile(CopyFile { path, .. })
+        | Operation::Remove(Remove { path }) => vec![path.clone()],
         Operation::Run(Run { changes, .. }) => changes.clone(),
         _ => Vec::new(),
     }

@@ -2,8 +2,13 @@
 
 use super::Problem;
 use crate::nvidia::{Clocks, ComputeMode, DeviceState};
-use crate::resolve::{ModuleOption, Settings, Updates};
+use crate::operation::copy_file::MOST as MOST_TOKEN;
+use crate::resolve::{ModuleOption, Settings, TokenFile, Updates};
+use crate::sum::sha256;
+use crate::system::input;
+use crate::system::trust::Trust;
 use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
 
 /// Settings that are kept over reboots. What is not named is not touched.
 #[derive(Debug, Default, Args)]
@@ -42,6 +47,11 @@ pub struct SettingsOptions {
         value_delimiter = ' '
     )]
     pub module_options: Vec<ModuleOption>,
+    /// Licence token of the guest driver of virtual GPUs (vGPU), a file of this host
+    ///
+    /// It is copied to /etc/nvidia/ClientConfigToken, and shown nowhere.
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_VGPU_TOKEN")]
+    pub vgpu_token: Option<PathBuf>,
     /// Hold the kernel and the driver at their versions, or let them follow the system's updates
     #[arg(long, value_enum, env = "GPUSETUP_UPDATES")]
     pub updates: Option<UpdatesOption>,
@@ -117,6 +127,21 @@ fn lock(text: &str) -> Result<Lock, String> {
     }
 }
 
+/// The file of a licence token, as NVIDIA's licence servers make them: a JSON Web Token.
+fn token(path: &Path) -> Result<TokenFile, Problem> {
+    let refused = |why: &dyn std::fmt::Display| Problem::usage(format!("--vgpu-token: {why}"));
+    let trust = Trust::where_root_acts(&[])?;
+    let open = input::open_trusted(path, &trust).map_err(|e| refused(&e))?;
+    let content = input::bytes(open, path, MOST_TOKEN).map_err(|e| refused(&e))?;
+    let is_token = |text: &[u8]| text.starts_with(b"eyJ") && text.iter().filter(|c| **c == b'.').count() == 2;
+    if !is_token(content.trim_ascii()) {
+        let what = "is no client configuration token, which begins with eyJ";
+        return Err(refused(&format!("{} {what}", path.display())));
+    }
+    let from = std::path::absolute(path).map_err(|e| refused(&e))?;
+    Ok(TokenFile { from, sha256: sha256(&content) })
+}
+
 impl SwitchOption {
     fn is_on(self) -> bool {
         self == Self::On
@@ -128,7 +153,7 @@ impl SettingsOptions {
     ///
     /// # Errors
     ///
-    /// If an option of a module is given two values.
+    /// If an option of a module is given two values, or a token cannot be read.
     pub fn settings(&self) -> Result<Settings, Problem> {
         let mode = |mode| match mode {
             ComputeModeOption::Default => ComputeMode::Default,
@@ -158,7 +183,8 @@ impl SettingsOptions {
         }) {
             return Err(Problem::usage(format!("--module-option: {one} and {other} contradict each other")));
         }
-        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, updates })
+        let vgpu_token = self.vgpu_token.as_deref().map(token).transpose()?;
+        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, vgpu_token, updates })
     }
 }
 

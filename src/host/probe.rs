@@ -10,7 +10,7 @@ use crate::compat::{AddOnId, Database, Fabric, PackageManager, PackageRepository
 use crate::packages;
 use crate::paths::{
     BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED,
-    PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, host_compilers,
+    PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -239,6 +239,7 @@ fn paths(
         SETTINGS_UNIT,
         SETTINGS_WANTED,
         PERSISTENCE_WANTED,
+        VGPU_TOKEN,
     ];
     let ours = ours.into_iter().chain(PERSISTENCE_UNITS).map(PathBuf::from).chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));

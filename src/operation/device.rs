@@ -4,7 +4,7 @@
 use super::undo::Undo;
 use super::{Counts, Standing};
 use crate::nvidia::{
-    Answer, DeviceState, GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, OTHER_VERSION, Reading, Refused, has_stand_ins,
+    Answer, DeviceState, GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Reading, Refused, has_stand_ins,
 };
 use crate::system::System;
 use crate::text::quoted;
@@ -137,9 +137,9 @@ pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceSta
     }
 }
 
-/// Whether the driver was unloaded, removed or replaced, or the GPU was removed or lost.
+/// Whether the driver was unloaded or removed, or the GPU was removed or lost.
 fn is_gone(refused: &Refused) -> bool {
-    matches!(refused.code, None | Some(NOT_FOUND | NOT_LOADED | GPU_LOST | OTHER_VERSION))
+    matches!(refused.code, None | Some(NOT_FOUND | NOT_LOADED | GPU_LOST))
 }
 
 /// Whether there are GPUs whose state can be set.

@@ -6,8 +6,8 @@ use super::add_repository::MOST_KEY;
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
 use super::{
-    AddRepository, Device, Download, Hold, Link, Operation, Packages, Placement, Reboot, Remove, Run, Service, Unpack,
-    WriteFile,
+    AddRepository, CopyFile, Device, Download, Hold, Link, Operation, Packages, Placement, Reboot, Remove, Run,
+    Service, Unpack, WriteFile,
 };
 use crate::host::bus_address;
 use crate::sum::is_hex;
@@ -191,6 +191,12 @@ impl Operation {
     pub fn valid(&self, cache: &Path) -> Valid {
         match self {
             Self::WriteFile(WriteFile { path: at, mode, content: _ }) => {
+                path(at)?;
+                if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode for {at:?}")) }
+            }
+            Self::CopyFile(CopyFile { from, sha256, path: at, mode }) => {
+                path(from)?;
+                checksum(sha256)?;
                 path(at)?;
                 if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode for {at:?}")) }
             }

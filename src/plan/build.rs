@@ -6,6 +6,7 @@ use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
     estimate, fabric, gpu_settings, module_options, nouveau, prerequisites, repository, toolkit, updates, verify,
+    vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, DriverOffer, PackageRepository, ReleaseLimit};
@@ -88,6 +89,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
         gpu_settings::not_refused(facts, request)?;
         module_options::not_set_elsewhere(facts, request)?;
         updates::not_without_holds(facts, request)?;
+        vgpu_licence::not_without_guest_driver(facts, request, resolution)?;
     }
     prerequisites::not_without_tools(&StepContext::new(host, request, resolution))?;
     Ok(chosen)
@@ -123,12 +125,11 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     }
     steps.extend(companions::set_up_companions(context));
     let settings_reboot = gpu_settings::why_reboot(context).or(options_reboot.filter(|_| !early && !late));
-    steps.extend([updates::updates(context), gpu_settings::gpu_settings(context)]);
+    steps.extend([vgpu_licence::vgpu_licence(context), updates::updates(context), gpu_settings::gpu_settings(context)]);
     steps.extend(settings_reboot.map(|why| reboot(&why)));
     // A step that was not requested is no news.
-    steps.retain(|s| {
-        s.state != State::Skipped || ![StepId::ModuleOptions, StepId::Updates, StepId::GpuSettings].contains(&s.id)
-    });
+    const ON_REQUEST: [StepId; 4] = [StepId::ModuleOptions, StepId::VgpuLicence, StepId::Updates, StepId::GpuSettings];
+    steps.retain(|s| s.state != State::Skipped || !ON_REQUEST.contains(&s.id));
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
     steps

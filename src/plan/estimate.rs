@@ -105,6 +105,7 @@ impl Step {
             // The lists of NVIDIA's repositories have a few MB.
             Operation::AddRepository(_)
             | Operation::WriteFile(_)
+            | Operation::CopyFile(_)
             | Operation::Link(_)
             | Operation::Remove(_)
             | Operation::Download(_)

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 19] = [
+const NAMES: [(StepId, &str); 20] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::AddRepository, "add-repository"),
@@ -27,6 +27,7 @@ const NAMES: [(StepId, &str); 19] = [
     (StepId::ModuleOptions, "module-options"),
     (StepId::Updates, "updates"),
     (StepId::GpuSettings, "gpu-settings"),
+    (StepId::VgpuLicence, "vgpu-licence"),
     (StepId::Verify, "verify"),
 ];
 

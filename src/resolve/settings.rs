@@ -2,9 +2,10 @@
 //! versions are chosen.
 
 use crate::nvidia::DeviceState;
-use crate::text::quoted;
+use crate::text::{quoted, quoted_path};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The requested settings.
@@ -17,9 +18,24 @@ pub struct Settings {
     /// Options of the driver's kernel modules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub module_options: Vec<ModuleOption>,
+    /// The token with which the guest driver of virtual GPUs gets a licence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vgpu_token: Option<TokenFile>,
     /// Whether updates of the kernel and the driver are held. None if that is not touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates: Option<Updates>,
+}
+
+/// A file with a token. Its content is nobody's but the owner's, so only its checksum is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(deny_unknown_fields)]
+pub struct TokenFile {
+    /// The file.
+    pub from: PathBuf,
+    /// The SHA-256 of its content.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
+    pub sha256: String,
 }
 
 /// An option of a kernel module.
@@ -114,7 +130,8 @@ impl Settings {
         let states = self.states.iter().map(|state| format!("--{} {}", state.option(), quoted(&state.option_value())));
         let modules = self.module_options.iter().map(|o| format!("--module-option {}", quoted(&o.to_string())));
         let updates = self.updates.map(|updates| format!("--updates {}", updates.as_str()));
-        states.chain(modules).chain(updates).collect()
+        let token = self.vgpu_token.iter().map(|token| format!("--vgpu-token {}", quoted_path(&token.from)));
+        states.chain(modules).chain(token).chain(updates).collect()
     }
 }
 
@@ -156,10 +173,11 @@ mod tests {
                 DeviceState::ComputeMode(ComputeMode::Exclusive),
             ],
             module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
+            vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
-            --module-option nvidia.NVreg_X=1 --updates hold";
+            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold";
         assert_eq!(settings.options().join(" "), options);
         assert!(Settings::default().is_empty() && !settings.is_empty());
     }

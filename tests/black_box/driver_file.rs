@@ -1,6 +1,7 @@
 //! `--driver-file`: a virtual GPU gets the guest driver that the user has, and nothing else is run in its place.
 
 use crate::common::{Ran, Tree, run_with_input, text};
+use gpusetup::plan::{Plan, StepId};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
@@ -87,4 +88,63 @@ fn what_does_not_fit_a_virtual_gpu_or_the_host_is_refused() {
     whole["gpus"][0]["subsystem"] = json!("10de:1482");
     let path = file(&tree, GUEST).display().to_string();
     assert_eq!(plan(&whole, &["--driver-file", &path]).code, 0);
+}
+
+#[test]
+fn a_licence_token_is_placed_and_shown_nowhere() {
+    const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJqdGkiOiJ0ZXN0In0.c2VjcmV0";
+    let tree = Tree::ubuntu_24_04();
+    let facts = guest(&tree);
+    let driver = file(&tree, GUEST).display().to_string();
+    let token = tree.path().join("my token.tok");
+    fs::write(&token, TOKEN).expect("written");
+    let given = token.display().to_string();
+    let asked = ["--driver-file", &driver, "--vgpu-token", &given];
+    let planned = plan(&facts, &asked).json();
+    let steps = planned["steps"].as_array().expect("steps");
+    let step = steps.iter().find(|step| step["id"] == "vgpu-licence").expect("a step").clone();
+    let operations: Vec<_> =
+        step["operations"].as_array().expect("operations").iter().map(|o| text(o, "/op")).collect();
+    assert_eq!(operations[..2], ["copy-file", "service"], "{step}");
+    let shown = run_with_input(
+        &["plan", "--facts", "-", "--verbose", "--driver-file", &driver, "--vgpu-token", &given],
+        &facts.to_string(),
+    );
+    let script = run_with_input(
+        &["plan", "--facts", "-", "--format", "sh", "--driver-file", &driver, "--vgpu-token", &given],
+        &facts.to_string(),
+    );
+    assert!(script.out.contains("install -m 0744 ") && shown.code == 0, "{}", script.out);
+    for text in [planned.to_string(), shown.out, shown.err, script.out] {
+        assert!(!text.contains("c2VjcmV0"), "{text}");
+    }
+
+    // Only the copy: the daemon is the driver's.
+    let mut only: Plan = serde_json::from_value(planned).expect("a plan");
+    only.host = serde_json::from_value(tree.run(&["facts", "--json"]).json()).expect("facts");
+    only.steps.retain(|step| step.id == StepId::VgpuLicence);
+    only.steps[0].operations.truncate(1);
+    let saved = tree.path().join("plan.json");
+    fs::write(&saved, serde_json::to_string(&only).expect("JSON")).expect("written");
+    let apply = || tree.run(&["apply", &saved.display().to_string(), "--yes"]);
+    fs::write(&token, "eyJ.changed.since").expect("written");
+    let refused = apply();
+    assert!(refused.code != 0 && refused.err.contains("changed since the plan was made"), "{}", refused.err);
+    fs::write(&token, TOKEN).expect("written");
+    let applied = apply();
+    assert_eq!(applied.code, 0, "{}{}", applied.out, applied.err);
+    let copy = tree.path().join("etc/nvidia/ClientConfigToken/client_configuration_token.tok");
+    assert_eq!(fs::read_to_string(&copy).expect("a copy"), TOKEN);
+    let journal = fs::read_to_string(tree.path().join("var/lib/gpusetup/journal")).expect("a journal");
+    assert!(!journal.contains("c2VjcmV0"));
+    assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
+    assert!(!copy.exists());
+
+    fs::write(&token, "not a token").expect("written");
+    let refused = plan(&facts, &asked);
+    assert!(refused.code == 2 && refused.err.contains("is no client configuration token"), "{}", refused.err);
+    fs::write(&token, TOKEN).expect("written");
+    let whole = tree.run(&["facts", "--json", "--gpu", "a10"]).json();
+    let refused = plan(&whole, &["--vgpu-token", &given]);
+    assert!(refused.code == 5 && refused.err.contains("no guest driver"), "{}{}", refused.out, refused.err);
 }

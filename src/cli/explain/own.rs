@@ -37,7 +37,8 @@ fn rule(name: &str, language: &Translation) -> Option<Article> {
 }
 
 fn file(name: &str, language: &Translation) -> Option<Article> {
-    let called = |path: &str| path == name || path.rsplit('/').next() == Some(name);
+    let is_it = |text: &str| text.eq_ignore_ascii_case(name);
+    let called = |path: &str| is_it(path) || path.rsplit('/').next().is_some_and(is_it);
     let (path, text) = paths::ALL.iter().find(|(path, _)| called(path))?;
     Some(Article::new(*path, "").with("means", language.text(&format!("files.{path}"), text.trim())))
 }
