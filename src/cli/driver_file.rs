@@ -24,6 +24,10 @@ pub fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
             }
             of_address(text, &url, sha256)
         }
+        Ok(url) if text.contains("://") => {
+            let known = "http://, https:// and file:// are known";
+            Err(refused(text, &format!("has an address of an unknown kind, {}://; {known}", url.scheme())))
+        }
         _ => of_path(Path::new(text), sha256),
     }
 }
@@ -108,7 +112,7 @@ mod tests {
         assert!(refusal(manager, Some(SUM)).contains("hypervisor"));
         assert!(refusal("/nowhere/at/all.run", None).contains("name"));
         assert!(refusal(&format!("/nowhere/{GUEST}"), None).contains("No such file"));
-        assert!(refusal("ftp://download.example/driver.run", Some(SUM)).contains("name"));
+        assert!(refusal("ftp://download.example/driver.run", Some(SUM)).contains("ftp://; http://"));
         let login = format!("https://me:secret@download.example/{GUEST}");
         assert!(refusal(&login, Some(SUM)).contains("login") && !refusal(&login, Some(SUM)).contains("secret"));
         let dir = tempfile::tempdir().expect("a temporary directory");
