@@ -90,6 +90,8 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
 
 fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step> {
     let mut steps = Vec::with_capacity(13 + database.add_ons.len());
+    // Build tools may come from it too.
+    steps.extend(repository::add_repository(context, database));
     steps.extend([first, nouveau::blacklist_nouveau(context)]);
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
@@ -101,7 +103,6 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     if early {
         steps.push(reboot("the runfile fails while another driver uses the GPU"));
     }
-    steps.extend(repository::add_repository(context, database));
     steps.push(driver::install_driver(context));
     steps.push(toolkit::install_cuda(context));
     steps.extend(add_on::install(context, &database.add_ons));
