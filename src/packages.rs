@@ -30,7 +30,7 @@ mod tdnf;
 mod zypper;
 
 pub use abilities::{AutomaticMarks, Holds, Interruption, Preferences, Simulated, Simulation};
-pub use added::{NewRepository, RepositoryFormat};
+pub use added::{NewRepository, Note, RepositoryFormat};
 pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
 pub use fetcher::{Fetcher, FolderFiles, Index, LocalPackages, MadeIndex, WrittenIndex};

@@ -11,7 +11,9 @@ use crate::host::SystemId;
 use crate::operation::packages::{Packages, said};
 use crate::operation::program::ProgramError;
 use crate::operation::{AddRepository, Operation};
-use crate::packages::{Fetcher, Index, LocalPackages, MadeIndex, Manager, WrittenIndex, is_among, of, words};
+use crate::packages::{
+    Fetcher, Index, LocalPackages, MadeIndex, Manager, WrittenIndex, behind_program, is_among, of, words,
+};
 use crate::plan::Plan;
 use crate::system::{Program, System, digest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,10 +74,12 @@ pub fn closure(
         [] => Ok(Closure::default()),
         [manager] => {
             let mut host = Workshop { on, work, system, manager: of(*manager), options: Vec::new() };
+            host.read_own_repositories();
             let mut asked = BTreeSet::new();
             let mut new = transactions.iter().filter(|t| asked.insert((&t.install, &t.stream, &t.versions)));
             host.add(added)?;
             host.prepare()?;
+            host.note(added)?;
             new.try_for_each(|t| host.fetch(t))?;
             host.index(created)?.with_all_of(transactions)
         }
@@ -89,7 +93,7 @@ struct Workshop<'a> {
     work: &'a Path,
     system: &'a SystemId,
     manager: &'static Manager,
-    /// The options that have it read the added repositories too.
+    /// The options that say which repositories it reads.
     options: Vec<String>,
 }
 
@@ -120,9 +124,15 @@ impl Workshop<'_> {
         Ok(said(&name, output)?)
     }
 
+    fn read_own_repositories(&mut self) {
+        let folders = self.manager.added.iter().flat_map(|format| format.folders);
+        self.options = folders.flat_map(|(folder, options)| options(folder)).collect();
+    }
+
     /// Has the manager read repositories that plans add: copies of the host's folders of such files, with theirs.
     fn add(&mut self, added: &[&AddRepository]) -> Result<(), BundleError> {
         let Some(format) = self.manager.added.as_ref().filter(|_| !added.is_empty()) else { return Ok(()) };
+        self.options.clear();
         for (n, (folder, options)) in format.folders.iter().enumerate() {
             let copy = self.work.join(format!("repositories-{n}"));
             self.on.make_directories(&copy, 0o700).map_err(BundleError::io(&copy))?;
@@ -145,6 +155,21 @@ impl Workshop<'_> {
                 }
             }
             self.options.extend(options(&copy.display().to_string()));
+        }
+        Ok(())
+    }
+
+    /// Has the manager make its notes about these repositories in the work folder: it trusts no key otherwise.
+    fn note(&self, added: &[&AddRepository]) -> Result<(), BundleError> {
+        for repository in added {
+            for argv in repository.notes_with(&self.keys(repository)?) {
+                let inside = if argv.first().is_some_and(|program| program == self.manager.record) {
+                    vec!["--root".to_owned(), self.at("root")]
+                } else {
+                    self.argv().split_off(1)
+                };
+                self.ask(behind_program(argv, inside))?;
+            }
         }
         Ok(())
     }

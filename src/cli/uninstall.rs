@@ -7,8 +7,9 @@ use super::run::{Ended, agreed, begin, propose, take_back, tell_result, writing}
 use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, RollbackScope};
+use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::Facts;
+use crate::host::{Facts, repository_notes};
 use crate::operation::packages;
 use crate::packages::{of, owners};
 use crate::plan::{Inventory, Plan, Unwanted};
@@ -151,7 +152,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
     let unwanted = options.unwanted();
-    let inventory = inventory(system, &facts, &unwanted)?;
+    let inventory = inventory(system, database, &facts, &unwanted)?;
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
@@ -160,7 +161,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
 }
 
-fn inventory(system: &System, facts: &Facts, unwanted: &Unwanted) -> Result<Inventory, Problem> {
+fn inventory(system: &System, database: &Database, facts: &Facts, unwanted: &Unwanted) -> Result<Inventory, Problem> {
     let Some(manager) = facts.os.package_manager else { return Ok(Inventory::default()) };
     let failed = |e: std::io::Error| {
         let record = of(manager).record;
@@ -168,7 +169,8 @@ fn inventory(system: &System, facts: &Facts, unwanted: &Unwanted) -> Result<Inve
     };
     let installed = packages::installed(system, manager).map_err(failed)?;
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
-    Ok(Inventory { installed, owners })
+    let notes = repository_notes(system, database, &facts.os, &facts.machine.arch).map_err(failed)?;
+    Ok(Inventory { installed, owners, notes })
 }
 
 /// Checks the host itself: an uninstaller's exit status proves nothing.

@@ -7,13 +7,14 @@ use super::{
     machine, modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
 use crate::compat::{AddOnId, Database, Fabric, PackageManager, PackageRepository};
-use crate::packages;
+use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
     BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED,
     PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where to look.
@@ -210,15 +211,32 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
 
 /// The files that gpusetup writes on such a host to add a repository of drivers.
 pub fn repository_files(database: &Database, os: &Os, arch: &str) -> BTreeSet<PathBuf> {
+    let paths = |(format, name, keys): (&RepositoryFormat, String, Vec<&str>)| format.all_paths(&name, keys);
+    driver_repositories(database, os, arch).into_iter().flat_map(paths).collect()
+}
+
+/// What the package manager has noted about the repositories of drivers that gpusetup adds to such a host.
+pub fn repository_notes(system: &System, database: &Database, os: &Os, arch: &str) -> io::Result<Vec<Note>> {
+    let all = driver_repositories(database, os, arch).into_iter();
+    let notes = all.map(|(format, name, keys)| (format.noted)(system, &name, &keys));
+    Ok(notes.collect::<io::Result<Vec<_>>>()?.concat())
+}
+
+/// The repositories of drivers for such a host, each once: its format, the name of its files and the fingerprints of its keys.
+fn driver_repositories<'a>(
+    database: &'a Database,
+    os: &Os,
+    arch: &str,
+) -> Vec<(&'static RepositoryFormat, String, Vec<&'a str>)> {
     let distribution = database.distribution(&os.id, &os.version, &os.like);
     let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
-    let repositories = offers.iter().filter_map(|offer| database.package_repository(offer.repository.adds.as_deref()?));
-    let paths = |repository: &PackageRepository| {
+    let ids: BTreeSet<&str> = offers.iter().filter_map(|offer| offer.repository.adds.as_deref()).collect();
+    let known = |repository: &'a PackageRepository| {
         let format = packages::of(repository.package_manager).added.as_ref()?;
-        let keys = database.keys_of(repository).map(|key| key.fingerprint.as_str());
-        Some(format.all_paths(&repository.name_for(arch)?, keys))
+        let keys = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
+        Some((format, repository.name_for(arch)?, keys))
     };
-    repositories.filter_map(paths).flatten().collect()
+    ids.into_iter().filter_map(|id| database.package_repository(id)).filter_map(known).collect()
 }
 
 /// The state of every path that a plan may write.

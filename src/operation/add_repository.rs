@@ -9,7 +9,7 @@ use crate::compat::PackageManager;
 use crate::host::{armoured, certificates};
 use crate::ids::CheckId;
 use crate::packages::supply::Supply;
-use crate::packages::{NewRepository, RepositoryFormat, of};
+use crate::packages::{NewRepository, Note, RepositoryFormat, of};
 use crate::sum::sha256;
 use crate::system::{Log, Node, Program, Progress, System};
 use crate::text::{quoted, quoted_path};
@@ -158,7 +158,12 @@ impl AddRepository {
     /// These files, with the keys at other paths.
     pub fn files_with(&self, keys: &[PathBuf]) -> Vec<WriteFile> {
         let Some(format) = self.format() else { return Vec::new() };
-        let new = NewRepository {
+        let files = (format.paths)(&self.name).into_iter().zip((format.texts)(&self.with_keys(keys)));
+        files.map(|(path, content)| WriteFile { path, content, mode: MODE }).collect()
+    }
+
+    fn with_keys<'a>(&'a self, keys: &'a [PathBuf]) -> NewRepository<'a> {
+        NewRepository {
             name: &self.name,
             url: &self.url,
             release: self.release.as_deref(),
@@ -166,9 +171,21 @@ impl AddRepository {
             except: &self.except,
             branch: self.branch,
             keys,
-        };
-        let files = (format.paths)(&self.name).into_iter().zip((format.texts)(&new));
-        files.map(|(path, content)| WriteFile { path, content, mode: MODE }).collect()
+        }
+    }
+
+    fn fingerprints(&self) -> Vec<String> {
+        self.keys.iter().map(|key| key.fingerprint.clone()).collect()
+    }
+
+    /// The commands that make the package manager's notes about it.
+    fn notes(&self) -> Vec<Vec<String>> {
+        self.format().map(|format| self.notes_with(&self.key_paths(format))).unwrap_or_default()
+    }
+
+    /// These commands, with the keys at other paths.
+    pub fn notes_with(&self, keys: &[PathBuf]) -> Vec<Vec<String>> {
+        self.format().map(|format| (format.notes)(&self.with_keys(keys))).unwrap_or_default()
     }
 
     /// Every path that it writes, keys first.
@@ -195,7 +212,9 @@ impl AddRepository {
                 return Ok(Standing::Needed);
             }
         }
-        let mut standing = Standing::Satisfied;
+        let wanted = self.notes().len();
+        let mut standing =
+            Standing::satisfied_if(noted(on, self.manager, &self.name, &self.fingerprints())?.len() >= wanted);
         for file in self.files() {
             match file.stands(on)? {
                 Standing::Satisfied => {}
@@ -228,7 +247,19 @@ impl AddRepository {
             undo.extend(missing_parents(on, &path));
             undo.push(backups.save(on, &path, Some(after)).map_err(failed)?);
         }
+        // Undone first: the manager finds its locks by the repository's name, which is in its file.
+        undo.extend(self.intend_notes(on)?);
         Ok(undo)
+    }
+
+    fn intend_notes(&self, on: &System) -> Result<Option<Undo>, RepositoryError> {
+        if self.notes().is_empty() {
+            return Ok(None);
+        }
+        let (manager, repository, keys) = (self.manager, self.name.clone(), self.fingerprints());
+        let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+        let before = noted(on, manager, &repository, &keys).map_err(ask)?.into_iter().map(|note| note.remove).collect();
+        Ok(Some(Undo::Notes { manager, repository, keys, before }))
     }
 
     /// Writes the files, and has the package manager fetch the lists, which shows that the keys sign them. Packages that come
@@ -242,6 +273,9 @@ impl AddRepository {
     ) -> Result<(), RepositoryError> {
         for file in self.contents(on)? {
             file.perform(on).map_err(|source| RepositoryError::Io { path: file.path.clone(), source })?;
+        }
+        for argv in self.notes() {
+            run(on, argv)?;
         }
         let Some(format) = self.format().filter(|_| supply.is_the_hosts()) else { return Ok(()) };
         let argv = (format.refresh)(&self.name);
@@ -285,8 +319,11 @@ impl AddRepository {
         for file in self.files() {
             out += &file.shell();
         }
-        let refresh: Vec<_> = (format.refresh)(&self.name).iter().map(|word| quoted(word)).collect();
-        out + &refresh.join(" ") + "\n"
+        for argv in self.notes().into_iter().chain([(format.refresh)(&self.name)]) {
+            out += &argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+            out.push('\n');
+        }
+        out
     }
 
     /// What it adds and changes.
@@ -298,4 +335,28 @@ impl AddRepository {
     pub fn folders(&self) -> Vec<PathBuf> {
         self.paths().iter().map(|path| folder_of(path).to_owned()).collect()
     }
+}
+
+/// What a package manager has noted about a repository of this name, signed by these keys.
+fn noted(on: &System, manager: PackageManager, name: &str, keys: &[String]) -> io::Result<Vec<Note>> {
+    let Some(format) = &of(manager).added else { return Ok(Vec::new()) };
+    (format.noted)(on, name, &keys.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Removes the notes about a repository that were not there before.
+pub fn remove_notes(
+    on: &System,
+    manager: PackageManager,
+    name: &str,
+    keys: &[String],
+    before: &[Vec<String>],
+) -> io::Result<()> {
+    let new = noted(on, manager, name, keys)?.into_iter().filter(|note| !before.contains(&note.remove));
+    new.map(|note| run(on, note.remove)).collect::<Result<(), _>>().map_err(io::Error::other)
+}
+
+fn run(on: &System, argv: Vec<String>) -> Result<(), ProgramError> {
+    let program = argv.join(" ");
+    let start = |source| ProgramError::Start { program: program.clone(), source };
+    judge(&program, &on.run(&Program::new(argv).undisturbed()).map_err(start)?, None)
 }

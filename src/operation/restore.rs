@@ -3,7 +3,7 @@
 use super::program::judge;
 use super::remove::nothing_is_mounted_below;
 use super::undo::Undo;
-use super::{device, hold, packages, service};
+use super::{add_repository, device, hold, packages, service};
 use crate::system::{Node, Program, System};
 use std::io;
 use std::path::Path;
@@ -34,6 +34,10 @@ impl Undo {
                 let here = packages::installed(on, *manager)?;
                 let packages = packages.iter().filter(|name| !held || here.contains_key(*name)).cloned().collect();
                 hold::set(on, *manager, &packages, *held).map_err(io::Error::other)?;
+                None
+            }
+            Self::Notes { manager, repository, keys, before } => {
+                add_repository::remove_notes(on, *manager, repository, keys, before)?;
                 None
             }
             Self::Unit { unit, enabled } => return service::restore(on, unit, *enabled),

@@ -45,6 +45,17 @@ pub enum Undo {
         /// Whether they were held.
         held: bool,
     },
+    /// What the package manager noted about a repository that was added goes: keys and locks.
+    Notes {
+        /// The package manager.
+        manager: PackageManager,
+        /// The repository's name.
+        repository: String,
+        /// The fingerprints of its keys.
+        keys: Vec<String>,
+        /// The commands that remove the notes that were there before: those stay.
+        before: Vec<Vec<String>>,
+    },
     /// A unit gets back the state that it had.
     Unit {
         /// The systemd unit.

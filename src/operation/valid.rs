@@ -264,30 +264,20 @@ impl AddRepository {
     /// Its texts become lines of files that package managers read.
     fn valid(&self, cache: &Path) -> Valid {
         let Self { manager: _, name, url: address, keys, release, packages, except, branch: _ } = self;
-        let of = |text: &str, others: &str| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
-            if !text.is_empty() && text.len() <= 256 && text.chars().all(plain) {
-                return Ok(());
-            }
-            Err(format!("{:?} in a repository", short(text)))
-        };
-        of(name, "-_")?;
+        plain(name, "-_")?;
         url(address)?;
         // Variables of package managers, and what ends a word or an option of theirs.
         if address.contains(['$', '[', ']', '"', '\'']) || address.ends_with('/') {
             return Err(format!("{:?} is not the address of a repository", short(address)));
         }
-        release.iter().try_for_each(|text| of(text, " =,._-"))?;
-        packages.iter().chain(except).try_for_each(|pattern| of(pattern, "*+.-"))?;
+        release.iter().try_for_each(|text| plain(text, " =,._-"))?;
+        packages.iter().chain(except).try_for_each(|pattern| plain(pattern, "*+.-"))?;
         if packages.is_empty() || keys.is_empty() {
             return Err(format!("the repository {:?} without a key, or without packages", short(name)));
         }
         for key in keys {
-            of(&key.file, "._-")?;
-            let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
-            if key.fingerprint.len() != 40 || !key.fingerprint.bytes().all(digit) {
-                return Err(format!("{:?} is not a fingerprint", short(&key.fingerprint)));
-            }
+            plain(&key.file, "._-")?;
+            fingerprint(&key.fingerprint)?;
             within(&key.to, cache)?;
             if key.content.as_ref().is_some_and(|text| text.len() as u64 > MOST_KEY) {
                 return Err(format!("a key of more than {MOST_KEY} bytes"));
@@ -295,6 +285,21 @@ impl AddRepository {
         }
         Ok(())
     }
+}
+
+/// A text of a repository: letters, digits and these other characters.
+fn plain(text: &str, others: &str) -> Valid {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
+    if !text.is_empty() && text.len() <= 256 && text.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(format!("{:?} in a repository", short(text)))
+}
+
+fn fingerprint(text: &str) -> Valid {
+    let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
+    let is_one = text.len() == 40 && text.bytes().all(digit);
+    if is_one { Ok(()) } else { Err(format!("{:?} is not a fingerprint", short(text))) }
 }
 
 impl Packages {
@@ -331,6 +336,10 @@ impl Undo {
                 paths(unowned)
             }
             Self::Hold { manager: _, packages, held: _ } => packages.iter().try_for_each(|name| package(name)),
+            Self::Notes { manager: _, repository, keys, before: _ } => {
+                plain(repository, "-_")?;
+                keys.iter().try_for_each(|key| fingerprint(key))
+            }
             Self::Unit { unit: name, enabled: _ } => unit(name),
             Self::Device { gpu: name, before: _, after: _ } => gpu(name),
             Self::Aside { path: at, aside: to } => {

@@ -1,5 +1,7 @@
 //! A repository that is added to a host: its files, in the manager's format, and the command that fetches its lists.
 
+use crate::system::System;
+use std::io;
 use std::path::PathBuf;
 
 /// A repository to add, and what may come from it.
@@ -21,6 +23,18 @@ pub struct NewRepository<'a> {
     pub keys: &'a [PathBuf],
 }
 
+/// Something that a manager keeps about a repository outside of the repository's files: a trusted key, or a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The command that makes it.
+    pub make: Vec<String>,
+    /// The command that removes it.
+    pub remove: Vec<String>,
+}
+
+/// Finds the notes about a repository of this name, signed by keys with these fingerprints.
+pub type FindNotes = fn(&System, name: &str, fingerprints: &[&str]) -> io::Result<Vec<Note>>;
+
 /// A folder of a host, and the options that have the manager read another one instead.
 pub type Folder = (&'static str, fn(&str) -> Vec<String>);
 
@@ -35,6 +49,10 @@ pub struct RepositoryFormat {
     pub texts: fn(&NewRepository) -> Vec<String>,
     /// The host's folders of such files, each with the options that have the manager read another folder instead.
     pub folders: &'static [Folder],
+    /// The commands that make notes about it, each one note, once its files are there.
+    pub notes: fn(&NewRepository) -> Vec<Vec<String>>,
+    /// The notes that the manager has.
+    pub noted: FindNotes,
     /// The command that fetches the lists of this repository alone, by its name, and fails if the keys do not sign them.
     pub refresh: fn(name: &str) -> Vec<String>,
 }

@@ -94,7 +94,6 @@ fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
     let options = [
         format!("--installroot={}", at("root")),
         format!("--releasever={release}"),
-        "--setopt=reposdir=/etc/yum.repos.d".to_owned(),
         "--setopt=varsdir=/etc/dnf/vars".to_owned(),
         format!("--setopt=cachedir={}", at("cache")),
         // The command-line option differs between versions of dnf; this setting does not.

@@ -1,5 +1,7 @@
 //! zypper's repositories, and its package locks.
 
+mod added;
+
 use super::dnf::chosen;
 use super::fetcher::{Fetcher, Index, MadeIndex};
 use super::glob::pattern_matches;
@@ -23,7 +25,8 @@ const MAIN: &str = "/etc/zypp/zypp.conf";
 /// Settings that move files read here.
 const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path", "cachedir", "configdir"];
 
-/// How zypper is called. zypper and YaST fail instead of waiting for each other.
+/// How zypper is called. zypper and YaST fail instead of waiting for each other. Packages of NVIDIA ask for agreement to its
+/// licence, which gpusetup has asked for by then.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/zypper"],
     initramfs: "initrd-{release}",
@@ -32,11 +35,11 @@ pub static MANAGER: Manager = Manager {
     each_file: rpm::each_file,
     repositories: &[Repositories { path: REPOSITORIES, ending: Some(".repo"), read: rpm::repositories::lines }],
     is_meant: rpm::repositories::is_meant,
-    added: None,
+    added: Some(added::FORMAT),
     refresh: None,
-    simulate_install: "zypper --non-interactive install --dry-run --no-recommends",
-    install: "zypper --non-interactive install --no-recommends",
-    downgrade: "zypper --non-interactive install --oldpackage --no-recommends",
+    simulate_install: "zypper --non-interactive install --dry-run --auto-agree-with-licenses --no-recommends",
+    install: "zypper --non-interactive install --auto-agree-with-licenses --no-recommends",
+    downgrade: "zypper --non-interactive install --oldpackage --force --auto-agree-with-licenses --no-recommends",
     simulate_remove: "zypper --non-interactive remove --dry-run",
     remove: "zypper --non-interactive remove",
     list: &rpm::LIST,
@@ -59,9 +62,11 @@ pub static MANAGER: Manager = Manager {
     },
     folder_files: None,
     fetcher: Fetcher {
+        // Its locks are in that root.
+        folders: &["root/etc/zypp", "archives", "cache"],
         // It needs no lists in a folder of packages.
         index: Index::Made(MadeIndex { make: None, ..rpm::INDEX }),
-        ..rpm::fetcher(fetcher_argv, "install --download-only --no-recommends")
+        ..rpm::fetcher(fetcher_argv, "install --download-only --auto-agree-with-licenses --no-recommends")
     },
     without_cache: |argv| argv,
     simulation: None,
@@ -107,7 +112,6 @@ fn fetcher_argv(work: &Path, _release: &str) -> Vec<String> {
     let at = |name: &str| work.join(name).display().to_string();
     let options = [
         ["--root".to_owned(), at("root")],
-        ["--reposd-dir".to_owned(), REPOSITORIES.to_owned()],
         ["--cache-dir".to_owned(), at("cache")],
         ["--pkg-cache-dir".to_owned(), at("archives")],
     ];
@@ -188,9 +192,20 @@ struct Lock {
     is_glob: bool,
     repository: Option<String>,
     versions: Vec<Range>,
+    /// The conditions as they are in the file: `>= 596`.
+    conditions: Vec<String>,
 }
 
 impl Lock {
+    /// The arguments by which zypper's commands add and remove it.
+    fn arguments(self) -> Vec<String> {
+        let with = |name: &String| match self.conditions.as_slice() {
+            [] => vec![name.clone()],
+            conditions => conditions.iter().map(|condition| format!("{name} {condition}")).collect(),
+        };
+        self.names.iter().flat_map(with).collect()
+    }
+
     fn matches(&self, package: &Package, repository: &str) -> bool {
         let name = |pattern: &String| match self.is_glob {
             true => pattern_matches(pattern.to_lowercase().as_bytes(), package.name.to_lowercase().as_bytes()),
@@ -222,7 +237,10 @@ fn locks(text: &str) -> Result<Vec<Lock>, String> {
                 "case_sensitive" | "comment" => {}
                 "solvable_name" | "query_string" => lock.names.push(value.to_owned()),
                 "repo" => lock.repository = Some(value.to_owned()),
-                "version" => lock.versions.push(range(value)?),
+                "version" => {
+                    lock.versions.push(range(value)?);
+                    lock.conditions.push(value.to_owned());
+                }
                 odd => return Err(format!("a lock by {odd} is not supported")),
             }
         }

@@ -100,6 +100,8 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     let blacklist = nouveau::blacklist_nouveau(context);
     let options = module_options::module_options(context, blacklist.state == State::Needed);
     let options_reboot = module_options::why_reboot(context, &options);
+    // Build tools may come from it too.
+    steps.extend(repository::add_repository(context, database));
     steps.extend([first, options, blacklist]);
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
@@ -111,7 +113,6 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     if early {
         steps.push(reboot("the runfile fails while another driver uses the GPU"));
     }
-    steps.extend(repository::add_repository(context, database));
     steps.push(driver::install_driver(context));
     steps.push(toolkit::install_cuda(context));
     steps.extend(add_on::install(context, &database.add_ons));

@@ -59,6 +59,9 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     names.sort();
     names.dedup();
     if missing {
+        let added = context.chosen.driver.as_ref().and_then(|driver| driver.install.added());
+        let elsewhere = |name: &&String| !added.is_some_and(|added| added.packages.contains(name));
+        let names: Vec<_> = names.iter().filter(elsewhere).cloned().collect();
         warnings.extend(unavailable(context.facts, distribution, &names));
     }
     let manager = distribution.package_manager;

@@ -12,6 +12,7 @@ use crate::compat::{Database, PackageManager};
 use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
+use crate::packages::Note;
 use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, MODULE_OPTIONS, PROFILE, SETTINGS_UNIT};
 use crate::resolve::{Conflict, Request, distribution};
 use crate::system::Node;
@@ -37,6 +38,8 @@ pub struct Inventory {
     pub installed: BTreeMap<String, String>,
     /// For each path that may be removed, the packages that own files there.
     pub owners: BTreeMap<PathBuf, BTreeSet<String>>,
+    /// What the package manager has noted about the driver's repository that gpusetup may have added.
+    pub notes: Vec<Note>,
 }
 
 impl Unwanted {
@@ -152,7 +155,7 @@ impl RemovalPlanner<'_> {
             const WHY: &str = "without NVIDIA's driver, nouveau provides the display";
             steps.push(step(StepId::BlacklistNouveau, "Allow nouveau to use the GPUs again", WHY, acts));
         }
-        steps.extend(remove_repository(self.database, self.facts));
+        steps.extend(remove_repository(self.database, self.facts, &self.inventory.notes));
         Ok(steps)
     }
 
@@ -343,7 +346,7 @@ mod tests {
         let facts = probe(&on, &embedded(), &look).expect("a host");
         let installed = [("libcuda1", "535.261.03-1"), ("nvidia-smi", "535.261.03-1"), ("bash", "5.2-1")];
         let installed = installed.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
-        (facts, Inventory { installed, owners: BTreeMap::new() })
+        (facts, Inventory { installed, ..Inventory::default() })
     }
 
     fn steps(unwanted: &Unwanted) -> Vec<String> {

@@ -4,7 +4,8 @@ use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Database, PackageRepository, SigningKey};
 use crate::host::{Facts, repository_files};
-use crate::operation::{AddRepository, Operation, Remove, RepositoryKey};
+use crate::operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
+use crate::packages::Note;
 use crate::resolve::Install;
 use crate::system::Node;
 use std::path::{Path, PathBuf};
@@ -54,11 +55,18 @@ fn added(
     })
 }
 
-/// The step that removes the repository that gpusetup added; none if it added none.
-pub fn remove_repository(database: &Database, facts: &Facts) -> Option<Step> {
+/// The step that removes the repository that gpusetup added, and what the package manager noted about it; none if it added none.
+pub fn remove_repository(database: &Database, facts: &Facts, notes: &[Note]) -> Option<Step> {
     let is_there = |path: &PathBuf| matches!(facts.node(path), Some(Node::File { .. }));
-    let files = repository_files(database, &facts.os, &facts.machine.arch).into_iter().filter(is_there);
-    let acts: Vec<_> = files.map(|path| Act::needed(Operation::Remove(Remove { path }))).collect();
+    let files: Vec<_> =
+        repository_files(database, &facts.os, &facts.machine.arch).into_iter().filter(is_there).collect();
+    if files.is_empty() {
+        return None;
+    }
+    // The manager finds its notes by the files, so they go first.
+    let forget = |note: &Note| Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()));
+    let remove = files.into_iter().map(|path| Act::needed(Operation::Remove(Remove { path })));
+    let acts = notes.iter().map(forget).chain(remove).collect();
     const WHY: &str = "gpusetup added it for the driver";
-    (!acts.is_empty()).then(|| step(StepId::RemoveRepository, "Remove the driver's repository and its key", WHY, acts))
+    Some(step(StepId::RemoveRepository, "Remove the driver's repository and its key", WHY, acts))
 }

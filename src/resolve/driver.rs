@@ -60,6 +60,11 @@ impl Install<'_> {
         }
     }
 
+    /// The repository that is added for it, if one is.
+    pub fn added(&self) -> Option<&'_ PackageRepository> {
+        if let Self::Repository(_, repository) = self { Some(repository) } else { None }
+    }
+
     /// `packages`, `repository` or `runfile`.
     pub fn method(&self) -> Method {
         match self {

@@ -10,10 +10,14 @@ mod faulty;
 mod host;
 #[path = "../support/nvidia.rs"]
 mod nvidia;
+#[path = "../support/rpms.rs"]
+mod rpms;
 #[path = "../support/schema.rs"]
 mod schema;
 #[path = "../support/short.rs"]
 mod short;
+#[path = "../support/signer.rs"]
+mod signer;
 #[path = "../support/stack.rs"]
 mod stack;
 #[path = "../support/step.rs"]
@@ -37,6 +41,7 @@ mod package;
 mod real_host;
 mod release;
 mod repository;
+mod rpm_repository;
 mod settings;
 mod suites;
 mod vm;

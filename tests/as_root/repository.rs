@@ -3,6 +3,7 @@
 
 use crate::host::{Host, Said, Server, gpusetup, machine, script, text};
 use crate::short::{self, deb};
+use crate::signer::{self, Pinned, Signer};
 use gpusetup::operation::Operation;
 use gpusetup::plan::Plan;
 use std::fs;
@@ -15,65 +16,9 @@ const DRIVER: [&str; 3] = ["nvidia-kernel-open-dkms", "nvidia-driver-cuda", "lib
 /// The repository's folder below a server, and the file of its key there.
 const BELOW: &str = "compute/cuda/repos/debian12/x86_64";
 const KEY_FILE: &str = "3bf863cc.pub";
-const PINNED: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
+const PINNED: Pinned = Pinned { id: "3bf863cc", fingerprint: "EB693B3035CD5710E231E123A4B469963BF863CC" };
 /// Everything that adding it leaves on a host.
 const OURS: &str = "find /etc/apt /usr/share/keyrings -name '*gpusetup*'";
-
-/// Signs, until it is dropped.
-struct Signer {
-    home: tempfile::TempDir,
-    /// As gpg takes it: the time that it believes in.
-    time: Vec<String>,
-    fingerprint: String,
-}
-
-impl Signer {
-    fn new(name: &str) -> Self {
-        Self::at(name, &[], "never")
-    }
-
-    /// One whose key is good for a day, years ago.
-    fn expired() -> Self {
-        Self::at("expired", &["--faked-system-time", "20220101T000000"], "1d")
-    }
-
-    fn at(name: &str, time: &[&str], until: &str) -> Self {
-        let home = tempfile::tempdir().expect("a folder");
-        let time = time.iter().map(|word| (*word).to_owned()).collect();
-        let mut signer = Self { home, time, fingerprint: String::new() };
-        signer.gpg(&[
-            "--passphrase",
-            "",
-            "--cert-digest-algo",
-            "SHA512",
-            "--quick-generate-key",
-            name,
-            "rsa2048",
-            "sign",
-            until,
-        ]);
-        let listed = signer.gpg(&["--with-colons", "--list-keys"]);
-        let line = listed.lines().find(|line| line.starts_with("fpr:")).expect("a fingerprint");
-        signer.fingerprint = line.split(':').nth(9).expect("its field").to_owned();
-        signer
-    }
-
-    fn gpg(&self, arguments: &[&str]) -> String {
-        let time: Vec<&str> = self.time.iter().map(String::as_str).collect();
-        let own = ["--batch", "--yes", "--quiet", "--homedir", text(self.home.path())];
-        machine("gpg", &[&own[..], &time, arguments].concat()).succeeds().out
-    }
-
-    fn public_key(&self) -> String {
-        self.gpg(&["--armor", "--export"])
-    }
-}
-
-impl Drop for Signer {
-    fn drop(&mut self) {
-        machine("gpgconf", &["--homedir", text(self.home.path()), "--kill", "all"]);
-    }
-}
 
 /// A package without anything in it but what it needs.
 fn package(folder: &Path, name: &str, version: &str) {
@@ -109,28 +54,8 @@ fn publish(folder: &Path, signer: &Signer) {
     signer.gpg(&["--digest-algo", "SHA512", "--output", text(&to), "--clearsign", text(&from)]);
 }
 
-/// A database in which these keys may sign the repository.
 fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
-    let database = folder.join(fingerprints.concat());
-    fs::create_dir_all(&database).expect("made");
-    for part in ["compat", "manifests"] {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(part);
-        machine("cp", &["-r", text(&from), text(&database)]).succeeds();
-    }
-    let file = database.join("compat/repositories.yaml");
-    let mut facts = fs::read_to_string(&file).expect("there").replacen(PINNED, fingerprints[0], 1);
-    for (n, more) in fingerprints.iter().enumerate().skip(1) {
-        let key = format!(
-            "signing_keys:\n  - {{ id: \"more{n}\", file: \"more{n}.pub\", fingerprint: \"{more}\", sources: [\"cuda-repo-management\"] }}\n"
-        );
-        facts = facts.replacen("signing_keys:\n", &key, 1).replacen(
-            "[\"3bf863cc\"]",
-            &format!("[\"3bf863cc\", \"more{n}\"]"),
-            1,
-        );
-    }
-    fs::write(&file, facts).expect("written");
-    database
+    signer::database(folder, PINNED, fingerprints)
 }
 
 /// A Debian 12 whose own repository has nothing but empty build tools.
@@ -293,10 +218,7 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     let define = format!("_rpmdir {}", text(&below));
     machine("rpmbuild", &["-bb", "--quiet", "-D", &define, "-D", "_build_name_fmt %%{NAME}.rpm", text(&at("spec"))])
         .succeeds();
-    let sign = |signer: &Signer| {
-        let repomd = below.join("repodata/repomd.xml");
-        signer.gpg(&["--armor", "--detach-sign", text(&repomd)]);
-    };
+    let sign = |signer: &Signer| signer.sign_lists(&below);
 
     // The source as the plan for such a host has it, with the key where this test can write.
     let server = Server::of(&at("served"));
@@ -343,10 +265,7 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     // A package that nobody signed is refused even so.
     let said = dnf(&["install", driver[0]]);
     assert!(said.code != Some(0) && said.err.contains("not signed"), "{said:?}");
-    let name = format!("_gpg_name {}", ours.fingerprint);
-    let home = format!("_gpg_path {}", text(ours.home.path()));
-    let package = below.join(format!("{}.rpm", driver[0]));
-    machine("rpmsign", &["-D", "__gpg /usr/bin/gpg", "-D", &name, "-D", &home, "--addsign", text(&package)]).succeeds();
+    ours.sign_packages(&[below.join(format!("{}.rpm", driver[0]))]);
     machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
     sign(&ours);
     dnf(&["install", driver[0]]).succeeds();

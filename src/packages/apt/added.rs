@@ -12,6 +12,8 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
         (SOURCES, |folder| option("Dir::Etc::sourceparts", folder)),
         (PREFERENCES, |folder| option("Dir::Etc::preferencesparts", folder)),
     ],
+    notes: |_| Vec::new(),
+    noted: |_, _, _| Ok(Vec::new()),
     refresh,
 };
 

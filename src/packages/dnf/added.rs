@@ -2,22 +2,21 @@
 //! module's stream.
 
 use crate::packages::added::{HEADER, NewRepository, RepositoryFormat};
+use crate::packages::rpm::keys;
 use std::path::PathBuf;
 
 /// dnf's format.
 pub const FORMAT: RepositoryFormat = RepositoryFormat {
-    key,
+    key: keys::path,
     paths,
     texts: |new| vec![section(new)],
     folders: &[(FOLDER, |folder| vec![format!("--setopt=reposdir={folder}")])],
+    notes: keys::import,
+    noted: |system, _, fingerprints| keys::trusted(system, fingerprints),
     refresh,
 };
 
 const FOLDER: &str = "/etc/yum.repos.d";
-
-fn key(fingerprint: &str) -> PathBuf {
-    format!("/etc/pki/rpm-gpg/RPM-GPG-KEY-gpusetup-{fingerprint}").into()
-}
 
 fn paths(name: &str) -> Vec<PathBuf> {
     vec![format!("{FOLDER}/gpusetup-{name}.repo").into()]
@@ -49,7 +48,7 @@ mod tests {
     #[test]
     fn only_some_packages_come_from_it() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let (packages, except, keys) = (words("*nvidia* nvlsm"), words("nvidia-container*"), [key("AB")]);
+        let (packages, except, keys) = (words("*nvidia* nvlsm"), words("nvidia-container*"), [keys::path("AB")]);
         let new = NewRepository {
             name: "cuda-rhel9-sbsa",
             url: "https://mirror.example/repos/rhel9/sbsa",
