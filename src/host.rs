@@ -39,7 +39,7 @@ pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu};
 pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
-pub use holders::{Holder, holders};
+pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
 pub use lspci::{bus_address, names_devices};
 pub use modprobe::Block;
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};

@@ -8,7 +8,9 @@ use super::{
 };
 use crate::compat::{AddOnId, Database, Fabric, PackageRepository};
 use crate::packages;
-use crate::paths::{BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, PROFILE, host_compilers};
+use crate::paths::{
+    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, PROFILE, host_compilers,
+};
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -209,7 +211,8 @@ fn paths(
         .into_iter()
         .chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
-    for path in repository_files(database, os, arch) {
+    let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
+    for path in repository_files(database, os, arch).into_iter().chain(mig) {
         match reader.system.node(&path) {
             // Hosts have none of nearly all of them.
             Ok(Node::Absent) => {}

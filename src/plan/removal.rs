@@ -12,7 +12,7 @@ use crate::compat::{Database, PackageManager};
 use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run};
-use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, PROFILE};
+use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, PROFILE};
 use crate::resolve::{Conflict, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
@@ -142,6 +142,10 @@ impl RemovalPlanner<'_> {
         if self.is_file(FABRIC_MODULES) {
             acts.push(Act::needed(Operation::Remove(Remove { path: FABRIC_MODULES.into() })));
         }
+        // Without the driver, the unit would fail at every boot.
+        let restores = [MIG_WANTED, MIG_UNIT, MIG_LAYOUT].map(Path::new);
+        let there = restores.into_iter().filter(|path| !matches!(self.facts.node(path), None | Some(Node::Absent)));
+        acts.extend(there.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))));
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
         let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
         let mut steps = vec![step(StepId::RemoveDriver, title, "with the tool that installed it", acts)];

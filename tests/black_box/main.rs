@@ -44,6 +44,7 @@ mod locked;
 mod messages;
 mod mig;
 mod mig_brute_force;
+mod mig_changes;
 mod oracle;
 mod plan;
 mod properties;

@@ -10,7 +10,7 @@ use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
 use crate::mig::Board;
 use crate::nvidia::{Answer, Library, MigHost, NVML, Question, ask, limit, own};
 use crate::system::System;
-use crate::text::quoted;
+use crate::text::{made_visible, quoted};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct BoardOptions {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Host")]
 pub struct HereOptions {
-    /// Only these GPUs, by index or bus address: 0,3 [default: all that can be partitioned]
+    /// Only these GPUs, by index, bus address or UUID: 0,3 [default: all that can be partitioned]
     #[arg(short = 'i', long, value_name = "LIST", value_delimiter = ',')]
     pub device: Vec<String>,
     /// Use the tree at DIR as the host: an image, a chroot, a mounted disk
@@ -105,11 +105,7 @@ impl HereOptions {
 
     /// All of this host's GPUs, as their driver reports them.
     pub fn every(&self, database: &Database) -> Result<Vec<Board>, Problem> {
-        let all = reported(&self.system(), database)?.map_err(|why| no_report(&why))?;
-        match all.iter().find_map(|board| Some((board, board.unread.as_ref()?))) {
-            Some((board, why)) => Err(unread(board, why)),
-            None => Ok(all),
-        }
+        every_of(&self.system(), database)
     }
 
     /// The host.
@@ -118,11 +114,11 @@ impl HereOptions {
     }
 
     /// The GPUs that `--device` names.
-    fn chosen(&self, mut all: Vec<Board>) -> Result<Vec<Board>, Problem> {
+    pub fn chosen(&self, mut all: Vec<Board>) -> Result<Vec<Board>, Problem> {
         for word in &self.device {
             if !all.iter().any(|board| is_named(board, word)) {
                 let there: Vec<_> = all.iter().map(Board::shown).collect();
-                return Err(Problem::usage(format!("no GPU has the index or bus address {word} (--device)"))
+                return Err(Problem::usage(format!("no GPU has the index, bus address or UUID {word} (--device)"))
                     .hint(format!("there are: {}", there.join(", "))));
             }
         }
@@ -133,9 +129,19 @@ impl HereOptions {
     }
 }
 
+/// All GPUs of a host, as their driver reports them.
+pub fn every_of(system: &System, database: &Database) -> Result<Vec<Board>, Problem> {
+    let all = reported(system, database)?.map_err(|why| no_report(&why))?;
+    match all.iter().find_map(|board| Some((board, board.unread.as_ref()?))) {
+        Some((board, why)) => Err(unread(board, why)),
+        None => Ok(all),
+    }
+}
+
 fn is_named(board: &Board, word: &str) -> bool {
     let address = |text: &str| crate::host::bus_address(text);
     word.parse() == Ok(board.index)
+        || board.uuid.as_deref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(word))
         || board.address.as_deref().is_some_and(|at| address(word).is_some_and(|word| Some(word) == address(at)))
 }
 
@@ -171,7 +177,11 @@ fn reported(system: &System, database: &Database) -> Result<Result<Vec<Board>, S
         return Ok(Err(why));
     }
     let question = Question::new(Library::Mig, [NVML]).limit(limit(PATIENCE));
-    Ok(match ask::<MigHost>(own(), &question) {
+    let answer = match ask::<MigHost>(own(), &question) {
+        Answer::Is(host) => Answer::Is(made_visible(host)),
+        other => other,
+    };
+    Ok(match answer {
         Answer::Is(MigHost { refused: None, gpus }) if gpus.is_empty() => return Err(no_gpu()),
         Answer::Is(MigHost { refused: None, gpus }) => {
             Ok({ gpus.iter().enumerate() }.map(|(n, gpu)| Board::reported(database, n, gpu)).collect())
