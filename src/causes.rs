@@ -546,6 +546,10 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS513 => Cause::new("the driver lacks fixes of a security bulletin of NVIDIA")
             .only("plan only: it warns, and names the first release with the fixes")
             .fix("install a newer driver", ["sudo gpusetup apply --upgrade"]),
+        CheckId::GS521 => Cause::new(
+            "a setting of a GPU differs from what was applied, its unit is disabled, or the GPU or modprobe's configuration does not allow it",
+        )
+        .fix("apply it again, or see what the GPU accepts", ["sudo gpusetup apply", "nvidia-smi -q -d POWER,SUPPORTED_CLOCKS"]),
         CheckId::GS601 => Cause::new("a download is not available: there is no network, or the mirror or bundle lacks it")
             .only("apply only: it names the missing downloads before the first change")
             .helps(bundle_again()),

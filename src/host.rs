@@ -10,6 +10,7 @@ mod compiler;
 mod driver;
 mod elf;
 mod gpu;
+mod gpu_state;
 mod graphics;
 mod holders;
 mod installed;
@@ -39,9 +40,10 @@ pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu};
 pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
+pub use gpu_state::gpu_states;
 pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
 pub use lspci::{bus_address, names_devices};
-pub use modprobe::Block;
+pub use modprobe::{Block, SetOption};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, armoured, certificates, public_keys};
 pub use probe::{GpuSource, Look, NotAHost, probe, repository_files};
@@ -50,6 +52,7 @@ pub use system::SystemId;
 pub use toolkit::version_file;
 
 use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
+use crate::nvidia::DeviceReadings;
 use crate::system::{Node, Space};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -104,6 +107,16 @@ pub struct Facts {
     /// Empty in facts of older gpusetup versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_modules: Vec<Block>,
+    /// Options of the driver's modules in modprobe's configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub module_options: Vec<SetOption>,
+    /// Whether the package manager holds every installed package of the kernel and the driver (true), or none (false). None if
+    /// that differs between them, or is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates_held: Option<bool>,
+    /// What the GPUs report about pieces of their state; read only for a plan that sets them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpu_states: Vec<DeviceReadings>,
     /// The installed driver.
     pub driver: Option<InstalledDriver>,
     /// Other drivers found besides `driver`: a mixed install.

@@ -220,6 +220,8 @@ ids! {
     GS512 = "GS512",
     /// The driver has the fixes of NVIDIA's security bulletins.
     GS513 = "GS513",
+    /// GPU settings, such as power limits, are in force.
+    GS521 = "GS521",
     /// Downloads are available (network, mirror or bundle).
     GS601 = "GS601",
     /// Directories for temporary files have space and allow execution.

@@ -4,7 +4,7 @@
 //! # From a host to a plan
 //!
 //! [`planning::Planner`] is the one way to a plan. [`host::probe`] reads the facts of a host, [`resolve`]
-//! picks what fits them, [`plan`] turns the choice into steps of the ten operations of [`operation`].
+//! picks what fits them, [`plan`] turns the choice into steps of the eleven operations of [`operation`].
 //!
 //! ```
 //! use gpusetup::planning::Planner;

@@ -24,9 +24,9 @@ pub use nvml::table::{
     VgpuLicence, Virtualization,
 };
 pub use nvml::{
-    Clocks, ComputeMode, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu, MigHost, MigInstance, MigMode,
-    MigPlace, MigProfileInfo, Nvml, NvmlGpu, Power, Reading, Recovery, RemappedRows, RetiredPages, Slowdown, Way,
-    codes, smi,
+    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu, MigHost,
+    MigInstance, MigMode, MigPlace, MigProfileInfo, Nvml, NvmlGpu, Power, Reading, Recovery, RemappedRows,
+    RetiredPages, Slowdown, StateReading, Way, codes, smi, survey,
 };
 pub use reset::reset;
 

@@ -34,6 +34,7 @@ pub use added::{NewRepository, RepositoryFormat};
 pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
 pub use fetcher::{Fetcher, FolderFiles, Index, LocalPackages, MadeIndex, WrittenIndex};
+pub use glob::pattern_matches;
 pub use manager::{ByHand, EachFile, KernelHeaders, Manager, behind_program, words};
 pub use owners::owners;
 pub use record::{Installed, Journal, RecordFile, Scan, upstream};

@@ -61,6 +61,12 @@ paths! {
 
     /// Keeps nouveau and nova from loading.
     BLACKLIST = "/etc/modprobe.d/gpusetup-nouveau.conf",
+    /// Options of the driver's kernel modules.
+    MODULE_OPTIONS = "/etc/modprobe.d/gpusetup-options.conf",
+    /// Sets the GPUs' settings at each boot.
+    SETTINGS_UNIT = "/etc/systemd/system/gpusetup-gpu-settings.service",
+    /// Enables that unit.
+    SETTINGS_WANTED = "/etc/systemd/system/multi-user.target.wants/gpusetup-gpu-settings.service",
     /// Tells the loader where the toolkit's libraries are.
     LOADER_PATH = "/etc/ld.so.conf.d/gpusetup-cuda.conf",
     /// Tells login shells where the toolkit's programs are.
@@ -68,6 +74,15 @@ paths! {
     /// Loads at boot the kernel modules that manage NVSwitches.
     FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf",
 }
+
+/// Where the unit of the persistence daemon may be.
+pub const PERSISTENCE_UNITS: [&str; 3] = [
+    "/etc/systemd/system/nvidia-persistenced.service",
+    "/usr/lib/systemd/system/nvidia-persistenced.service",
+    "/lib/systemd/system/nvidia-persistenced.service",
+];
+/// The link that enables it.
+pub const PERSISTENCE_WANTED: &str = "/etc/systemd/system/multi-user.target.wants/nvidia-persistenced.service";
 
 /// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does,
 /// whoever starts it, and no other program looks there (tried, see compat/compilers.yaml). NVCC_CCBIN is unknown to nvcc

@@ -13,9 +13,11 @@ mod driver;
 mod environment;
 pub mod estimate;
 mod fabric;
+pub mod gpu_settings;
 mod lockfile;
 mod mig;
 mod mixed;
+mod module_options;
 mod needed;
 mod needs;
 mod nouveau;
@@ -28,6 +30,7 @@ mod repository;
 mod settings;
 mod step_id;
 mod toolkit;
+mod updates;
 mod verify;
 
 pub use blocked::{keeps_out, kept_out, let_load};
@@ -199,6 +202,12 @@ pub enum StepId {
     RemoveRepository,
     /// Fixes a problem found by `doctor`.
     Repair,
+    /// Options of the driver's kernel modules.
+    ModuleOptions,
+    /// Whether the kernel and the driver are updated with the system.
+    Updates,
+    /// The GPUs' power limits, clocks and modes.
+    GpuSettings,
     /// Checks that everything works.
     Verify,
 }

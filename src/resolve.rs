@@ -18,6 +18,7 @@ mod reasons;
 mod refusal;
 mod repositories;
 mod search;
+mod settings;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
@@ -32,6 +33,7 @@ pub use fabric::{Joined, fits, package_beside};
 pub use known_host::KnownHost;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
+pub use settings::{ModuleOption, Settings, Updates};
 
 pub use crate::compat::cuda_arch;
 use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
@@ -90,6 +92,10 @@ pub struct Request {
     pub leave_out: Vec<String>,
     /// Also set LD_LIBRARY_PATH, although it breaks other software.
     pub library_path: bool,
+    /// Settings of the GPUs, the driver's kernel modules and updates.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    #[cfg_attr(feature = "schemas", schemars(skip_serializing_if = "Settings::is_empty"))]
+    pub settings: Settings,
     /// The day of the plan, `2026-11-20`. It decides which branches are past their end of life.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$")))]
     pub today: String,
@@ -126,6 +132,7 @@ impl Request {
             assumed_gpus: Vec::new(),
             leave_out: Vec::new(),
             library_path: false,
+            settings: Settings::default(),
             today: today.into(),
         }
     }

@@ -14,7 +14,7 @@ use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
 use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::Facts;
+use crate::host::{Facts, gpu_states};
 use crate::plan::{Plan, why_reboot};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
@@ -188,7 +188,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 ..Planner::new(database)
             };
             let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
-            let planned = match planner.plan(facts.clone(), request) {
+            let mut facts = facts.clone();
+            facts.gpu_states = gpu_states(system, &facts, &request.settings.states);
+            let planned = match planner.plan(facts, request) {
                 Err(e) if options.request.if_no_gpu == IfNoGpu::Skip && e.is_without_gpu() => {
                     teller.end(super::NO_GPU_TO_PLAN_FOR);
                     return Ok(done_without_changes(system, false));

@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn commands_options_and_values_are_completed() {
         assert_eq!(asked("gpusetup pl"), ["plan"]);
-        assert_eq!(asked("gpusetup plan --gp"), ["--gpu"]);
+        assert_eq!(asked("gpusetup plan --gp"), ["--gpu", "--gpu-clocks"]);
         assert_eq!(asked("gpusetup plan --profile t"), ["toolkit"]);
         assert_eq!(asked("gpusetup db list ins"), ["instances"]);
         assert_eq!(asked("gpusetup plan --os ubuntu-24"), ["ubuntu-24.04"]);

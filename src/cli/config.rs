@@ -1,7 +1,7 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::help::variable;
-use super::{Problem, option_names, say};
+use super::{Problem, option_names, say, switches};
 use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Texts {
                 f.write_str("a quoted text, true, false, or a list or a map of quoted texts")
             }
             fn visit_bool<E>(self, v: bool) -> Result<Texts, E> {
-                Ok(Texts(if v { vec!["true".to_owned()] } else { Vec::new() }))
+                Ok(Texts(vec![v.to_string()]))
             }
             fn visit_str<E>(self, v: &str) -> Result<Texts, E> {
                 Ok(Texts(vec![v.to_owned()]))
@@ -176,7 +176,11 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         let sentence = format!("the config file {}: line {line}: there is no option `{key}`", path.display());
         return Err(Problem::usage(sentence).hint(format!("options are: {}", known.join(", "))));
     }
-    Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(_, v)| !v.is_empty()).collect())
+    // An option that is not set is not set to false, unless it can be switched off.
+    let switches = switches();
+    let says =
+        |key: &String, values: &Vec<String>| !values.is_empty() && (*values != ["false"] || switches.contains(key));
+    Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(key, values)| says(key, values)).collect())
 }
 
 /// `--config FILE`, found before clap reads the rest.

@@ -28,6 +28,7 @@ mod reference;
 mod releases;
 mod report;
 mod run;
+mod settings;
 mod status;
 mod terminal;
 mod uninstall;
@@ -272,6 +273,18 @@ fn parse(arguments: &[OsString], config: &Config) -> Result<Cli, clap::Error> {
 
 /// The names of all long options that a config file may set.
 fn option_names() -> Vec<String> {
+    shared_options().get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
+}
+
+/// The names of those that are on or off, so that `false` is a value.
+fn switches() -> Vec<String> {
+    let all = shared_options();
+    let is_switch = |a: &&clap::Arg| a.get_possible_values().iter().any(|value| value.get_name() == "off");
+    all.get_arguments().filter(is_switch).filter_map(|a| a.get_long()).map(str::to_owned).collect()
+}
+
+/// The options that several commands share.
+fn shared_options() -> clap::Command {
     let groups = [
         HostOptions::augment_args,
         RequestOptions::augment_args,
@@ -282,8 +295,7 @@ fn option_names() -> Vec<String> {
         LookOptions::augment_args,
         LanguageOptions::augment_args,
     ];
-    let command = groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command));
-    command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
+    groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command))
 }
 
 /// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.

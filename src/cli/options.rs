@@ -2,6 +2,7 @@
 
 use super::Problem;
 use super::files::{or_trust_owner, read_key};
+use super::settings::SettingsOptions;
 use crate::apply::RunConfig;
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::{AddOnId, Database, ModuleFlavour};
@@ -168,6 +169,8 @@ pub struct RequestOptions {
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     pub if_no_gpu: IfNoGpu,
+    #[command(flatten)]
+    pub settings: SettingsOptions,
 }
 
 /// How something is carried out.
@@ -640,6 +643,7 @@ impl RequestOptions {
             assumed_gpus,
             leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
             library_path: self.library_path,
+            settings: self.settings.settings()?,
             today: self.today(),
         })
     }

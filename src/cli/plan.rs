@@ -11,7 +11,7 @@ use super::options::{
 use crate::apply;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Gpu, Os, architecture_of, assumed_gpus, stock, system_named};
+use crate::host::{Gpu, Os, architecture_of, assumed_gpus, gpu_states, stock, system_named};
 use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = database(&options.host, opened.as_deref())?;
     options.request.accepts(database)?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
-    let (facts, assumed) = match &options.facts {
+    let (mut facts, assumed) = match &options.facts {
         Some(path) => described(path, &options.host, database)?,
         None => look_or_stock(&options.host, &options.stock, database)?,
     };
@@ -103,6 +103,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+    if reads_lists {
+        facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
+    }
     let has_gpus = !facts.gpus.is_empty();
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
     let is_json = options.look.json || options.format == Format::Json;

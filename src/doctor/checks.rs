@@ -13,6 +13,7 @@ mod packages;
 mod python;
 mod repositories;
 mod rivals;
+mod settings;
 mod toolkit;
 
 use super::sense::Sense;
@@ -277,6 +278,15 @@ pub const CHECKS: &[Check] = &[
         runtime: true,
         facts_suffice: false,
         follows_from: &[CheckId::GS501],
+    },
+    Check {
+        id: CheckId::GS521,
+        reads: "gpusetup's unit that sets the GPUs at each boot, NVML's reports about these settings",
+        run: settings::settings,
+        needs: &[Sense::Settings],
+        runtime: true,
+        facts_suffice: false,
+        follows_from: &[CheckId::GS501, CheckId::GS508],
     },
     Check {
         id: CheckId::GS801,

@@ -10,6 +10,7 @@ mod loader;
 mod module;
 mod python;
 mod rivals;
+mod settings;
 mod toolkit;
 
 pub use apt::{Apt, Repository, RepositoryKey};
@@ -21,6 +22,7 @@ pub use python::{
     BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
 };
 pub use rivals::{Denial, FORCED, Image};
+pub use settings::GpuSettings;
 pub use toolkit::Shells;
 
 use super::device;
@@ -199,6 +201,9 @@ pub struct Evidence {
     /// The unit of the persistence daemon is installed.
     #[serde(default)]
     pub has_persistence_unit: bool,
+    /// The settings that gpusetup applied to the GPUs, and what they report. None if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<GpuSettings>,
     /// Heterogeneous memory (HMM) is disabled in CUDA's kernel module. None if the module is not loaded.
     #[serde(default)]
     pub hmm_disabled: Option<bool>,
@@ -274,6 +279,7 @@ pub fn gather(
         has_persistence_unit: ["/etc", "/usr/lib", "/lib"]
             .iter()
             .any(|d| system.exists(Path::new(d).join("systemd/system/nvidia-persistenced.service"))),
+        settings: senses.at(Sense::Settings, || settings::settings(system, &facts)),
         hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
         host_compiler: senses
@@ -383,6 +389,7 @@ impl Evidence {
             holders: Vec::new(),
             persistenced: None,
             has_persistence_unit: false,
+            settings: None,
             hmm_disabled: None,
             branch_cuda: None,
             oldest_driver: BTreeMap::new(),

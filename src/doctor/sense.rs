@@ -61,11 +61,13 @@ pub enum Sense {
     Coherent,
     /// Python environments.
     Python,
+    /// The settings of the GPUs.
+    Settings,
 }
 
 impl Sense {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::KernelLog,
         Self::Denials,
         Self::Signer,
@@ -92,6 +94,7 @@ impl Sense {
         Self::Given,
         Self::Coherent,
         Self::Python,
+        Self::Settings,
     ];
 
     /// Its name in a report.
@@ -123,6 +126,7 @@ impl Sense {
             Self::Given => "given",
             Self::Coherent => "coherent",
             Self::Python => "python",
+            Self::Settings => "settings",
         }
     }
 
@@ -155,6 +159,7 @@ impl Sense {
             Self::Given => "the GPUs of this container",
             Self::Coherent => "the GPUs' memory",
             Self::Python => "the Python environments",
+            Self::Settings => "the settings of the GPUs",
         }
     }
 }

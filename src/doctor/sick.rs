@@ -123,6 +123,7 @@ pub fn sound() -> Evidence {
         holders: Vec::new(),
         persistenced: Some(true),
         has_persistence_unit: true,
+        settings: None,
         hmm_disabled: Some(false),
         branch_cuda: "13.0".parse().ok(),
         oldest_driver: [(PathBuf::from("/usr/local/cuda-12.8"), "525.60.13".parse().expect("a version"))].into(),
@@ -180,9 +181,9 @@ fn nothing_is_wrong_with_a_sound_host() {
     let report = examined(sound());
     assert_eq!(found(|_| ()), [""; 0]);
     assert!(!report.has_failed(true) && report.first().is_none());
-    // It has no NVSwitch, no second GPU, no containers, no superchip, and that is all that does not apply.
+    // It has no settings, no NVSwitch, no second GPU, no containers, no superchip, and that is all that does not apply.
     let others: Vec<_> = report.checks.iter().filter(|f| f.status != Status::Pass).map(|f| f.id).collect();
-    assert_eq!(others, [CheckId::GS801, CheckId::GS902, CheckId::GS803, CheckId::GS909]);
+    assert_eq!(others, [CheckId::GS521, CheckId::GS801, CheckId::GS902, CheckId::GS803, CheckId::GS909]);
 }
 
 #[test]

@@ -2,13 +2,15 @@
 
 use super::reader::Reader;
 use crate::compat::{AddOn, Companion};
-use crate::packages::{self, Installed, Journal, RecordFile};
-use std::collections::BTreeMap;
+use crate::packages::{self, Holds, Installed, Journal, RecordFile};
+use crate::version::DriverVersion;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Relevant installed packages with their versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packages {
     versions: BTreeMap<String, String>,
+    held: BTreeSet<String>,
     /// All packages that the package manager has not finished, as in `dpkg --audit` and dpkg's journal.
     pub unfinished: Vec<String>,
 }
@@ -28,8 +30,8 @@ impl Packages {
         let what = "the installed packages";
         let mut file = reader.open(what, record.path)?;
         match (record.scan)(&mut file, wanted) {
-            Ok(Installed { versions, unfinished }) => {
-                let mut packages = Self { versions, unfinished };
+            Ok(Installed { versions, held, unfinished }) => {
+                let mut packages = Self { versions, held, unfinished };
                 packages.add_journal(reader, &record.journal);
                 Some(packages)
             }
@@ -63,6 +65,14 @@ impl Packages {
         self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }
 
+    /// Whether every package of the kernel and of this driver is held (true), or none (false). None if some are.
+    pub fn holds(&self, holds: &Holds, driver: DriverVersion) -> Option<bool> {
+        let all = self.all().filter(|(name, version)| holds.concerns(name, version, driver));
+        let mut held = all.map(|(name, _)| self.held.contains(name));
+        let first = held.next()?;
+        held.all(|next| next == first).then_some(first)
+    }
+
     /// The packages that contain an add-on's libraries, with versions.
     pub fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
         self.all().filter(|(n, _)| is_of(n, add_on))
@@ -76,7 +86,12 @@ impl Packages {
 }
 
 fn matters(package: &str) -> bool {
-    ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"].iter().any(|s| package.starts_with(s))
+    const BEGINNINGS: [&str; 6] = ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"];
+    // What may have the driver's version, and so be held with it.
+    const PARTS: [&str; 2] = ["nvidia", "cuda"];
+    let holds = packages::ALL.iter().filter_map(|manager| packages::of(*manager).holds.as_ref());
+    let is_kernel = || holds.into_iter().any(|holds| holds.is_kernel(package));
+    BEGINNINGS.iter().any(|s| package.starts_with(s)) || PARTS.iter().any(|part| package.contains(part)) || is_kernel()
 }
 
 /// Whether a package of this name contains an add-on's libraries: `libcudnn9-cuda-12`, `libcusparselt0`.

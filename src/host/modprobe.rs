@@ -48,6 +48,51 @@ pub fn blocked(system: &System) -> Vec<Block> {
     found
 }
 
+/// An option of one of the driver's modules in modprobe's configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct SetOption {
+    /// The module, with underscores: `nvidia`.
+    pub module: String,
+    /// The option, `NVreg_PreserveVideoMemoryAllocations`.
+    pub name: String,
+    /// Its value; empty for an option without one.
+    pub value: String,
+    /// The file.
+    pub by: PathBuf,
+    /// The number of the line, counted from 1.
+    pub line: usize,
+}
+
+/// The options of the driver's modules.
+pub fn options(system: &System) -> Vec<SetOption> {
+    let files = configuration(system);
+    files.iter().flat_map(|(by, text)| options_in(text, by)).collect()
+}
+
+fn options_in<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = SetOption> + 'a {
+    (1..).zip(configuration.lines()).flat_map(move |(line, text)| {
+        let mut words = text.split_whitespace();
+        let module = match (words.next(), words.next()) {
+            (Some("options"), Some(module)) => module.replace('-', "_"),
+            _ => String::new(),
+        };
+        let is_ours = module == "nvidia" || module.starts_with("nvidia_");
+        // Debian names the driver's modules after its packages.
+        let module = module.replace("nvidia_current", "nvidia");
+        words.filter(move |_| is_ours).map(move |word| {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            SetOption {
+                module: module.clone(),
+                name: name.to_owned(),
+                value: value.to_owned(),
+                by: by.to_owned(),
+                line,
+            }
+        })
+    })
+}
+
 /// The files of modprobe's configuration that are in effect, with their text.
 pub fn configuration(system: &System) -> Vec<(PathBuf, String)> {
     let mut seen = BTreeSet::new();
@@ -130,6 +175,20 @@ fn blocked_on_command_line<'a>(line: &'a str, by: &'a Path) -> impl Iterator<Ite
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_the_drivers_modules_are_read() {
+        let text = "options nvidia NVreg_X=1 NVreg_Y\n# options nvidia a=1\noptions nvidia-current-uvm b=2\noptions i915 c=3\noptions\n";
+        let found: Vec<_> = options_in(text, Path::new("/f")).map(|o| (o.module, o.name, o.value, o.line)).collect();
+        let option =
+            |module: &str, name: &str, value: &str, line| (module.to_owned(), name.to_owned(), value.to_owned(), line);
+        let wanted = [
+            option("nvidia", "NVreg_X", "1", 1),
+            option("nvidia", "NVreg_Y", "", 1),
+            option("nvidia_uvm", "b", "2", 3),
+        ];
+        assert_eq!(found, wanted);
+    }
 
     #[test]
     fn what_keeps_the_drivers_own_modules_out_is_read() {

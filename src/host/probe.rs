@@ -6,10 +6,11 @@ use super::{
     add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
     machine, modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
-use crate::compat::{AddOnId, Database, Fabric, PackageRepository};
+use crate::compat::{AddOnId, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages;
 use crate::paths::{
-    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, PROFILE, host_compilers,
+    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS,
+    PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,6 +95,10 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         loaded_modules: modules::loaded(reader),
         blocked_modules: modprobe::blocked(system),
         companions: companion::companions(reader, packages, &database.companions),
+        module_options: modprobe::options(system),
+        updates_held: updates_held(reader, packages, os.package_manager, driver.as_ref()),
+        // Asking the driver takes seconds, so callers that need it run `gpu_states` afterwards.
+        gpu_states: Vec::new(),
         cudnn,
         add_ons,
         nvcc: toolkit::nvcc(reader),
@@ -114,6 +119,24 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         driver,
         toolkits,
     })
+}
+
+/// Whether the driver's branch is held, with the kernel.
+/// Whether updates of the kernel and the driver are held. Where the record of the installed packages is no file, what gpusetup
+/// itself holds tells it.
+fn updates_held(
+    reader: &mut Reader,
+    packages: Option<&installed::Packages>,
+    manager: Option<PackageManager>,
+    driver: Option<&InstalledDriver>,
+) -> Option<bool> {
+    let manager = packages::of(manager?);
+    let holds = manager.holds.as_ref()?;
+    if manager.record_file.is_some() {
+        return packages?.holds(holds, driver?.version);
+    }
+    let ours = packages::held_by_gpusetup(reader.system).ok()?;
+    Some(ours.iter().any(|name| holds.is_kernel(name)))
 }
 
 fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: MachineKind) -> (Vec<Gpu>, Vec<NvSwitch>) {
@@ -206,10 +229,18 @@ fn paths(
     (database, os, arch): (&Database, &Os, &str),
 ) -> BTreeMap<PathBuf, PathState> {
     let mut states = BTreeMap::new();
-    let ours = [BLACKLIST, LOADER_PATH, PROFILE, FABRIC_MODULES, HELD]
-        .map(PathBuf::from)
-        .into_iter()
-        .chain([prefix.join("cuda")]);
+    let ours = [
+        BLACKLIST,
+        LOADER_PATH,
+        PROFILE,
+        FABRIC_MODULES,
+        HELD,
+        MODULE_OPTIONS,
+        SETTINGS_UNIT,
+        SETTINGS_WANTED,
+        PERSISTENCE_WANTED,
+    ];
+    let ours = ours.into_iter().chain(PERSISTENCE_UNITS).map(PathBuf::from).chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
     let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
     for path in repository_files(database, os, arch).into_iter().chain(mig) {

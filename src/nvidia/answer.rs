@@ -16,6 +16,8 @@ pub enum Library {
     /// The same library: the table of GPUs.
     GpuTable,
     /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state.
+    /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state; or
+    /// only a list of states, which are read from every GPU.
     Device,
     /// The driver's management library: how the GPUs are partitioned (MIG).
     Mig,
@@ -33,6 +35,9 @@ pub fn answer(about: Library, arguments: &[String]) -> u8 {
     match (about, arguments.as_slice()) {
         (Library::Nvml, [library]) => say(&nvml::answer(library)),
         (Library::GpuTable, [library]) => say(&nvml::read_table(library)),
+        (Library::Device, [library, states]) => {
+            nvml::surveyed(library, states).map_or(CANNOT_ASK, |readings| say(&readings))
+        }
         (Library::Device, [library, gpu, verb, state]) => {
             nvml::state(library, gpu, verb, state).map_or(CANNOT_ASK, |reading| say(&reading))
         }

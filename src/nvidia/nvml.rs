@@ -8,10 +8,12 @@ mod mig;
 mod read;
 mod settings;
 mod state;
+mod survey;
 pub mod table;
 
 pub use read::table as read_table;
 pub use state::{Clocks, DeviceState, Reading, answer as state};
+pub use survey::{DeviceReadings, StateReading, answer as surveyed, survey};
 
 use super::calling::calling;
 use super::{Refused, cuda_version};

@@ -123,20 +123,20 @@ impl Device {
     }
 }
 
-/// Gives a GPU its previous state back; true if the state is left, because somebody changed it since or because the driver no longer
-/// runs. A state that a reboot ends needs no driver to end. `cut_off`: the change, or an earlier undo of it, was begun and its end is
+/// Gives a GPU its previous state back; true if the state is left, because somebody changed it since or because the driver does not
+/// answer. A state that a reboot ends needs no driver to end. `cut_off`: the change, or an earlier undo of it, was begun and its end is
 /// not known, so a state in between is nobody else's.
 pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceState, cut_off: bool) -> io::Result<bool> {
     if !has_devices(on) {
         return Ok(true);
     }
-    let device = Device { gpu: gpu.to_owned(), state: before.clone(), if_supported: false };
     let reading = match before.read(gpu) {
         Answer::Is(Ok(reading)) => reading,
         Answer::Is(Err(refused)) if is_gone(&refused) => return Ok(before.outlives_reboots()),
-        Answer::Is(Err(refused)) => return Err(device.refused(&refused)),
-        Answer::Failed(why) | Answer::NotAsked(why) => return Err(io::Error::other(format!("GPU {gpu}: {why}"))),
+        // A driver that is broken, or of another version than its library, must not keep the rest from being undone.
+        Answer::Is(Err(_)) | Answer::Failed(_) | Answer::NotAsked(_) => return Ok(true),
     };
+    let device = Device { gpu: gpu.to_owned(), state: before.clone(), if_supported: false };
     match reading.chosen() {
         Some(now) if now == before => Ok(false),
         Some(now) if now != after && !(cut_off && now.is_between(before, after)) => Ok(true),

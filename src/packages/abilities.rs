@@ -1,7 +1,10 @@
 //! Optional abilities of package managers. A manager has each of them or not.
 
 use super::Versions;
+use super::glob::pattern_matches;
+use super::record::upstream;
 use crate::system::System;
+use crate::version::DriverVersion;
 use std::collections::BTreeSet;
 use std::io;
 
@@ -49,6 +52,22 @@ pub struct Holds {
     pub held: fn(&System) -> io::Result<BTreeSet<String>>,
     /// The package with these commands, if the manager's own lacks them.
     pub tool: Option<&'static str>,
+    /// Patterns of the names of the kernel's packages.
+    pub kernels: &'static [&'static str],
+    /// A command of a shell that lists the installed packages, each as `NAME VERSION`.
+    pub list: &'static str,
+}
+
+impl Holds {
+    /// Whether a package is a kernel's.
+    pub fn is_kernel(&self, name: &str) -> bool {
+        self.kernels.iter().any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
+    }
+
+    /// Whether a package is a kernel's or this driver's.
+    pub fn concerns(&self, name: &str, version: &str, driver: DriverVersion) -> bool {
+        self.is_kernel(name) || upstream(version).parse().ok() == Some(driver)
+    }
 }
 
 /// Versions are requested in a file: with versions on its command line, the manager does not install dependencies in

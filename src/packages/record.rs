@@ -3,6 +3,7 @@
 
 use super::Versions;
 use crate::system::System;
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 /// The file that lists the installed packages.
@@ -38,6 +39,8 @@ pub struct Journal {
 pub struct Installed {
     /// The wanted packages that are installed.
     pub versions: Versions,
+    /// Those of them that an administrator has put on hold.
+    pub held: BTreeSet<String>,
     /// All packages whose installation or configuration is not finished.
     pub unfinished: Vec<String>,
 }

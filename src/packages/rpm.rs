@@ -16,6 +16,9 @@ pub const RECORD: &str = "rpm";
 /// The package of the C++ compiler.
 pub const CXX: &str = "gcc-c++";
 /// Lists every package as `installed NAME VERSION`.
+/// A shell's command that lists the installed packages, each as `NAME VERSION`.
+pub const NAMES: &str = "rpm -qa --qf '%{NAME} %{VERSION}\\n'";
+/// The installed packages.
 pub const LIST: [&str; 4] = ["rpm", "-qa", "--qf", "installed %{NAME} %{VERSION}-%{RELEASE}\\n"];
 /// The files that rpm locks.
 pub const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];

@@ -99,6 +99,8 @@ const HOLDS: Holds = Holds {
             .collect())
     },
     tool: None,
+    kernels: &["kernel-default*", "kernel-azure*", "kernel-64kb*", "kernel-devel*", "kernel-macros", "kernel-syms*"],
+    list: rpm::NAMES,
 };
 
 fn fetcher_argv(work: &Path, _release: &str) -> Vec<String> {

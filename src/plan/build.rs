@@ -5,7 +5,7 @@ use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
-    estimate, fabric, nouveau, prerequisites, repository, toolkit, verify,
+    estimate, fabric, gpu_settings, module_options, nouveau, prerequisites, repository, toolkit, updates, verify,
 };
 use crate::causes;
 use crate::compat::{Database, DriverOffer, PackageRepository, ReleaseLimit};
@@ -84,13 +84,21 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     not_over_another(facts, request, resolution)?;
     not_a_virtual_machines(facts, request, resolution)?;
     not_unsigned(facts, resolution)?;
+    if resolution.driver.is_some() {
+        gpu_settings::not_refused(facts, request)?;
+        module_options::not_set_elsewhere(facts, request)?;
+        updates::not_without_holds(facts, request)?;
+    }
     prerequisites::not_without_tools(&StepContext::new(host, request, resolution))?;
     Ok(chosen)
 }
 
 fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(13 + database.add_ons.len());
-    steps.extend([first, nouveau::blacklist_nouveau(context)]);
+    let mut steps = Vec::with_capacity(16 + database.add_ons.len());
+    let blacklist = nouveau::blacklist_nouveau(context);
+    let options = module_options::module_options(context, blacklist.state == State::Needed);
+    let options_reboot = module_options::why_reboot(context, &options);
+    steps.extend([first, options, blacklist]);
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
     // The runfile fails if another driver uses the GPU. Packages install anyway; their modules load at the next boot.
@@ -114,6 +122,13 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
         steps.push(reboot(why));
     }
     steps.extend(companions::set_up_companions(context));
+    let settings_reboot = gpu_settings::why_reboot(context).or(options_reboot.filter(|_| !early && !late));
+    steps.extend([updates::updates(context), gpu_settings::gpu_settings(context)]);
+    steps.extend(settings_reboot.map(|why| reboot(&why)));
+    // A step that was not requested is no news.
+    steps.retain(|s| {
+        s.state != State::Skipped || ![StepId::ModuleOptions, StepId::Updates, StepId::GpuSettings].contains(&s.id)
+    });
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
     steps
@@ -350,6 +365,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     for caution in &context.chosen.cautions {
         say(CheckId::GS713, caution.clone());
     }
+    let unsupported = gpu_settings::warnings(context);
+    unsupported.into_iter().for_each(|warning| warnings.push(warning));
+    let mut say = |check: CheckId, text: String| warnings.push(Warning { check: check.into(), text });
     if let Some(text) = without_gpu(context) {
         say(CheckId::GS712, text);
     }

@@ -71,9 +71,8 @@ fn hold(context: &StepContext, companions: &Companions, changed: bool) -> Option
     let driver = context.chosen.driver.as_ref().filter(|driver| is_packaged(driver))?;
     let manager = context.distribution?.package_manager;
     packages::of(manager).holds.as_ref()?;
-    let of_driver = driver.install.offer().map(|offer| offer.packages_for(context.facts.desktop.is_some()));
     let following = companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name.to_owned());
-    let names = of_driver.unwrap_or_default().iter().cloned().chain(following).collect();
+    let names = driver_packages(context, driver).iter().cloned().chain(following).collect();
     let satisfied = driver.is_kept() && !changed && !holds_nothing(context.facts);
     Some(Act { operation: Hold::new(manager, names, driver.version).into(), satisfied })
 }
@@ -84,8 +83,14 @@ fn load_driver(context: &StepContext) -> Option<Act> {
     (!is_loaded && !context.facts.machine.is_tree).then(|| Act::needed(Run::new(["modprobe", "nvidia"], 300)))
 }
 
+/// The names of a packaged driver's packages, without their dependencies.
+pub fn driver_packages<'a>(context: &StepContext, driver: &'a ChosenDriver) -> &'a [String] {
+    let offer = driver.install.offer();
+    offer.map(|offer| offer.packages_for(context.facts.desktop.is_some())).unwrap_or_default()
+}
+
 /// Whether the driver is from packages, or will be.
-fn is_packaged(driver: &ChosenDriver) -> bool {
+pub fn is_packaged(driver: &ChosenDriver) -> bool {
     matches!(driver.install.method(), Method::Packages | Method::Repository)
 }
 
@@ -95,7 +100,7 @@ pub fn tool(context: &StepContext) -> Option<&'static str> {
 }
 
 /// Whether gpusetup holds no package yet.
-fn holds_nothing(facts: &Facts) -> bool {
+pub fn holds_nothing(facts: &Facts) -> bool {
     !matches!(facts.node(Path::new(HELD)), Some(Node::File { .. }))
 }
 

@@ -6,13 +6,15 @@ use super::context::step;
 use super::driver::UNINSTALL;
 use super::repository::remove_repository;
 use super::settings::{rebuild_cache, rebuild_images};
-use super::{Act, Plan, Step, StepId, Warning};
+use super::{Act, Plan, Step, StepId, Warning, gpu_settings};
 use crate::causes;
 use crate::compat::{Database, PackageManager};
 use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
-use crate::operation::{Link, Operation, Packages, Remove, Run};
-use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, PROFILE};
+use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
+use crate::paths::{
+    BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE, SETTINGS_UNIT,
+};
 use crate::resolve::{Conflict, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
@@ -149,6 +151,7 @@ impl RemovalPlanner<'_> {
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
         let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
         let mut steps = vec![step(StepId::RemoveDriver, title, "with the tool that installed it", acts)];
+        steps.extend(self.gpu_settings());
         if self.is_file(BLACKLIST) {
             let mut acts = vec![Act::needed(Operation::Remove(Remove { path: BLACKLIST.into() }))];
             acts.extend(rebuild_images(self.facts).map(Act::needed));
@@ -157,6 +160,25 @@ impl RemovalPlanner<'_> {
         }
         steps.extend(remove_repository(self.database, self.facts));
         Ok(steps)
+    }
+
+    /// Removes what sets GPUs and modules of a driver that is no longer there.
+    fn gpu_settings(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        const WHY: &str = "they are of the driver that is removed";
+        let remove = |path: &str| Act::needed(Operation::Remove(Remove { path: path.into() }));
+        if self.is_file(SETTINGS_UNIT) {
+            let disable = Act::needed(Service { unit: gpu_settings::UNIT.to_owned(), enabled: false });
+            let acts = vec![disable, remove(SETTINGS_UNIT)];
+            steps.push(step(StepId::GpuSettings, "Remove the settings of the GPUs", WHY, acts));
+        }
+        if self.is_file(MODULE_OPTIONS) {
+            // The removal of the blacklist makes them again, too.
+            let images = rebuild_images(self.facts).filter(|_| !self.is_file(BLACKLIST)).map(Act::needed);
+            let acts = [remove(MODULE_OPTIONS)].into_iter().chain(images).collect();
+            steps.push(step(StepId::ModuleOptions, "Remove the options of the kernel modules", WHY, acts));
+        }
+        steps
     }
 
     /// The packages with the driver's version, and those that gpusetup would install with them.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 16] = [
+const NAMES: [(StepId, &str); 19] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::AddRepository, "add-repository"),
@@ -24,6 +24,9 @@ const NAMES: [(StepId, &str); 16] = [
     (StepId::Mig, "mig"),
     (StepId::RemoveRepository, "remove-repository"),
     (StepId::Repair, "repair"),
+    (StepId::ModuleOptions, "module-options"),
+    (StepId::Updates, "updates"),
+    (StepId::GpuSettings, "gpu-settings"),
     (StepId::Verify, "verify"),
 ];
 

@@ -60,7 +60,7 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
 }
 
 /// The distribution's name for the kernel module of an installed packaged driver.
-fn kept_module<'a>(context: &'a StepContext) -> &'a str {
+pub fn kept_module<'a>(context: &'a StepContext) -> &'a str {
     let installed = context.facts.driver.as_ref();
     let offers = context.distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
     let same = offers.iter().find(|o| {

@@ -311,6 +311,7 @@ impl Request {
         }
         words.extend(self.upgrade.then(|| "--upgrade".to_owned()));
         words.extend(self.library_path.then(|| "--library-path".to_owned()));
+        words.extend(self.settings.options());
         words.join(" ")
     }
 }

@@ -37,5 +37,6 @@ mod package;
 mod real_host;
 mod release;
 mod repository;
+mod settings;
 mod suites;
 mod vm;

@@ -179,6 +179,22 @@ fn a_state_that_somebody_changed_since_is_left_and_named() {
 }
 
 #[test]
+fn a_driver_that_does_not_answer_does_not_keep_the_rest_from_being_undone() {
+    // The library is of another driver than the loaded module; the module is not loaded, so that only the board keeps anything.
+    for (code, accounting_is_left) in [(18, true), (9, false)] {
+        let host = Host::saying("");
+        let plan = host.plan(&[(FIRST, DeviceState::Ecc(false)), (FIRST, DeviceState::Accounting(true))]);
+        assert_eq!(host.apply(&plan).code, 0);
+        fs::write(host.libraries.path().join("answers"), format!("nvmlInit_v2={code}\n")).expect("written");
+        let undone = host.rollback();
+        let said = undone.out + &undone.err;
+        assert!(undone.code == 0 && said.contains("error correction (ECC) of GPU 0000:17:00.0"), "{said}");
+        assert_eq!(said.contains("gone): accounting of GPU 0000:17:00.0"), accounting_is_left, "{said}");
+        assert_eq!(host.changes(), 2);
+    }
+}
+
+#[test]
 fn a_driver_that_fails_is_named_with_its_call() {
     let host = Host::saying("nvmlDeviceSetPowerManagementLimit=4\n");
     let failed = host.apply(&host.plan(&[(FIRST, DeviceState::PowerLimit(250_000))]));

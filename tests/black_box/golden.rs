@@ -10,7 +10,7 @@ use gpusetup::host::{Facts, InstalledCompanion, InstalledDriver, NvSwitch, Origi
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, State, plan};
 use gpusetup::render::script::sh;
-use gpusetup::resolve::{Conflict, Method, Prefer, Request, summary};
+use gpusetup::resolve::{Conflict, Method, Prefer, Request, Settings, summary};
 use gpusetup::text::quoted;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -57,6 +57,8 @@ struct Host {
     method: Option<Method>,
     #[serde(default)]
     upgrade: bool,
+    #[serde(default)]
+    settings: Settings,
 }
 
 #[test]
@@ -157,6 +159,7 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         prefer: host.prefer.unwrap_or(Prefer::Stable),
         method: host.method.unwrap_or(Method::Auto),
         upgrade: host.upgrade,
+        settings: host.settings.clone(),
         ..no_wishes()
     };
     (facts, request)
@@ -186,7 +189,14 @@ fn text(planned: &Result<Plan, Conflict>) -> String {
         let _ = writeln!(out, "{} {}", step.id, state.as_str().unwrap_or_default());
         // Addresses and links are the database's and cuDNN's own; packages and commands are what differs between hosts.
         let telling = |o: &&Operation| {
-            matches!(o, Operation::Packages(_) | Operation::Run(_) | Operation::Hold(_) | Operation::Service(_))
+            matches!(
+                o,
+                Operation::Packages(_)
+                    | Operation::Run(_)
+                    | Operation::Hold(_)
+                    | Operation::Service(_)
+                    | Operation::Device(_)
+            )
         };
         for operation in step.operations.iter().map(|a| &a.operation).filter(telling) {
             let _ = writeln!(out, "  {}", operation.describe());

@@ -54,6 +54,7 @@ mod report;
 mod repository;
 mod schemas;
 mod second_opinion;
+mod settings;
 mod status;
 mod stock;
 mod strangers;

@@ -62,6 +62,7 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
         Sense::Given => seen.given = None,
         Sense::Coherent => seen.coherent = None,
         Sense::Python => seen.python = Default::default(),
+        Sense::Settings => seen.settings = None,
     }
     seen
 }

@@ -186,6 +186,36 @@ impl DeviceState {
         }
     }
 
+    /// The option of gpusetup that requests it, without the dashes.
+    pub fn option(&self) -> &'static str {
+        match self {
+            Self::Persistence(_) => "persistence",
+            Self::Ecc(_) => "ecc",
+            Self::PowerLimit(_) => "power-limit",
+            Self::GpuClocks(_) => "gpu-clocks",
+            Self::MemoryClocks(_) => "memory-clocks",
+            Self::ComputeMode(_) => "compute-mode",
+            Self::Accounting(_) => "accounting",
+            Self::MigMode(_) | Self::MigActive { .. } | Self::MigInstances(_) => "mig",
+        }
+    }
+
+    /// The value of that option.
+    pub fn option_value(&self) -> String {
+        match self {
+            Self::PowerLimit(milliwatts) => watts(*milliwatts),
+            Self::GpuClocks(None) | Self::MemoryClocks(None) => "default".to_owned(),
+            Self::GpuClocks(Some(clocks)) | Self::MemoryClocks(Some(clocks)) => clocks.argument(),
+            Self::Persistence(_)
+            | Self::Ecc(_)
+            | Self::ComputeMode(_)
+            | Self::Accounting(_)
+            | Self::MigMode(_)
+            | Self::MigActive { .. }
+            | Self::MigInstances(_) => self.value(),
+        }
+    }
+
     /// A range of its values in a sentence: "100 to 400 W".
     pub fn shown_range(&self, (least, most): (u32, u32)) -> String {
         match self {
@@ -260,7 +290,7 @@ impl std::fmt::Display for Clocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.least == self.most {
             true => write!(f, "{} MHz", self.most),
-            false => write!(f, "{} to {} MHz", self.least, self.most),
+            false => write!(f, "{}-{} MHz", self.least, self.most),
         }
     }
 }
@@ -307,15 +337,18 @@ pub fn answer(library: &str, gpu: &str, verb: &str, state: &str) -> Option<Resul
 
 fn answered(library: &str, gpu: &str, verb: Verb, state: &DeviceState) -> Result<Reading, Refused> {
     let nvml = opened(library)?;
-    let device = if gpu.starts_with("GPU-") {
-        asked("nvmlDeviceGetHandleByUUID", || nvml.device_by_uuid(gpu))
-    } else {
-        asked("nvmlDeviceGetHandleByPciBusId_v2", || nvml.device_at(gpu))
-    }?;
+    let device = || {
+        if gpu.starts_with("GPU-") {
+            asked("nvmlDeviceGetHandleByUUID", || nvml.device_by_uuid(gpu))
+        } else {
+            asked("nvmlDeviceGetHandleByPciBusId_v2", || nvml.device_at(gpu))
+        }
+    };
     if verb == Verb::Set {
-        set(&device, state)?;
+        set(&device()?, state)?;
     }
-    reading(&device, state)
+    // Without persistence mode, GPUs whose memory is the system's get a new handle.
+    reading(&device()?, state)
 }
 
 fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {
@@ -340,7 +373,8 @@ fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {
     }
 }
 
-fn reading(device: &Device, of: &DeviceState) -> Result<Reading, Refused> {
+/// What a GPU reports about a piece of its state.
+pub(super) fn reading(device: &Device, of: &DeviceState) -> Result<Reading, Refused> {
     let is = |now| Ok(Reading { now: Some(now), after_reset: None, range: None });
     match of {
         DeviceState::Persistence(_) => {

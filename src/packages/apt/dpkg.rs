@@ -79,6 +79,9 @@ fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Instal
         {
             let version = || String::from_utf8_lossy(version).into_owned();
             found.versions.entry(name.to_owned()).or_insert_with(version);
+            if status.starts_with("hold ") {
+                found.held.insert(name.to_owned());
+            }
         }
         Ok::<_, io::Error>(())
     })?;
@@ -121,6 +124,7 @@ mod tests {
         for step in [1, 7, 64, 100_000] {
             let found = scan(&mut Slow(TEXT.as_bytes(), step), &wanted).expect("readable");
             assert_eq!(found.unfinished, ["man-db"]);
+            assert_eq!(found.held.iter().collect::<Vec<_>>(), ["gcc-12"]);
             let versions = [("gcc-12", "12.2.0-14+deb12u1"), ("libcuda1", "535.261.03-1~deb12u1")];
             assert_eq!(found.versions, versions.map(|(n, v)| (n.to_owned(), v.to_owned())).into());
         }

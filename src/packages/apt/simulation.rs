@@ -10,8 +10,15 @@ use std::io;
 /// `apt-get -s`.
 pub const SIMULATION: Simulation = Simulation { read, held };
 
-/// dpkg's selections.
-pub const HOLDS: Holds = Holds { hold: "apt-mark -q hold", release: "apt-mark -q unhold", held, tool: None };
+/// dpkg's selections, which unattended-upgrades respects, too.
+pub const HOLDS: Holds = Holds {
+    hold: "apt-mark -q hold",
+    release: "apt-mark -q unhold",
+    held,
+    tool: None,
+    kernels: &["linux-image-*", "linux-headers-*", "linux-modules-*"],
+    list: "dpkg-query -W -f '${Package} ${Version}\\n'",
+};
 
 /// Stanzas of `Package`, `Architecture` and `Auto-Installed`.
 pub const AUTOMATIC: AutomaticMarks =

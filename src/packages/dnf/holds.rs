@@ -1,7 +1,7 @@
 //! dnf's version locks. dnf 4 needs a plugin for them, dnf 5 does not; their files differ.
 
 use crate::packages::abilities::Holds;
-use crate::packages::{Unknown, configuration, held_by_gpusetup};
+use crate::packages::{Unknown, configuration, held_by_gpusetup, rpm};
 use crate::system::System;
 use std::collections::BTreeSet;
 use std::io;
@@ -18,6 +18,16 @@ pub const HOLDS: Holds = Holds {
     release: "dnf -y -q --disablerepo=* versionlock delete",
     held: |system| locked(system).map_err(io::Error::other),
     tool: Some("python3-dnf-plugin-versionlock"),
+    kernels: &[
+        "kernel",
+        "kernel-core",
+        "kernel-modules*",
+        "kernel-devel*",
+        "kernel-headers",
+        "kernel-uek*",
+        "kernel-64k*",
+    ],
+    list: rpm::NAMES,
 };
 
 /// Refuses locks that are not gpusetup's own. Those are released before a change, so they hide no offer.

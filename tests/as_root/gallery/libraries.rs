@@ -52,6 +52,18 @@ pub const CASES: &[Case] = &[
         "GS905: sudo nvidia-smi -pm 1",
     ),
     twin("a screen that keeps the driver up", &["GS905"], "printf '%s\\n' persistence=0 display=1 >$live/answers"),
+    // GS521: settings.
+    sick(
+        "a power limit that somebody raised after it was applied",
+        "settings '[{\"power-limit\":300000}]'",
+        &["GS521 warn"],
+        "GS521: sudo nvidia-smi -i 0000:17:00.0 -pl 300",
+    ),
+    twin(
+        "settings that are in force",
+        &["GS521"],
+        "settings '[{\"power-limit\":300000},{\"gpu-clocks\":null}]'; echo power_limit=300000 >$live/answers",
+    ),
     // GS802: MIG.
     sick(
         "MIG was switched on, and waits for a reset",

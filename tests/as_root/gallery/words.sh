@@ -43,6 +43,15 @@ loads() {
   bind nvidia
 }
 
+# settings STATES: the unit that gpusetup leaves for these settings of the GPUs
+settings() {
+  mkdir -p /etc/systemd/system/multi-user.target.wants
+  unit=/etc/systemd/system/gpusetup-gpu-settings.service
+  printf '%s\n' '[Service]' 'Type=oneshot' 'RemainAfterExit=yes' 'ExecStart=/bin/true' '[Install]' \
+    'WantedBy=multi-user.target' '[X-gpusetup]' "States=$1" >$unit
+  ln -sf $unit /etc/systemd/system/multi-user.target.wants/gpusetup-gpu-settings.service
+}
+
 # device ID [SUBSYSTEM]: this is the GPU, of which the running kernel has made nothing yet
 device() {
   boots "$K"

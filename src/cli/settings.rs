@@ -1,0 +1,182 @@
+//! The options that set GPUs, the driver's kernel modules and updates.
+
+use super::Problem;
+use crate::nvidia::{Clocks, ComputeMode, DeviceState};
+use crate::resolve::{ModuleOption, Settings, Updates};
+use clap::{Args, ValueEnum};
+
+/// Settings that are kept over reboots. What is not named is not touched.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Settings")]
+pub struct SettingsOptions {
+    /// Keep the driver initialised when no program uses a GPU (persistence mode)
+    #[arg(long, value_enum, env = "GPUSETUP_PERSISTENCE")]
+    pub persistence: Option<SwitchOption>,
+    /// Error correction (ECC) of the GPUs' memory; a change needs a reboot
+    #[arg(long, value_enum, env = "GPUSETUP_ECC")]
+    pub ecc: Option<SwitchOption>,
+    /// Power limit of every GPU, in watts: 300
+    #[arg(long, value_name = "WATTS", env = "GPUSETUP_POWER_LIMIT", value_parser = power_limit)]
+    pub power_limit: Option<u32>,
+    /// Lock the clocks of the GPUs, in MHz: 1410, "210,1410", default
+    ///
+    /// `default` ends a lock.
+    #[arg(long, value_name = "MHZ|MIN,MAX", env = "GPUSETUP_GPU_CLOCKS", value_parser = lock)]
+    pub gpu_clocks: Option<Lock>,
+    /// Lock the clocks of the GPUs' memory, in MHz: 1215, "405,1215", default
+    #[arg(long, value_name = "MHZ|MIN,MAX", env = "GPUSETUP_MEMORY_CLOCKS", value_parser = lock)]
+    pub memory_clocks: Option<Lock>,
+    /// Which processes a GPU accepts
+    #[arg(long, value_enum, env = "GPUSETUP_COMPUTE_MODE")]
+    pub compute_mode: Option<ComputeModeOption>,
+    /// Keep statistics of the processes that used a GPU (nvidia-smi --query-accounted-apps)
+    #[arg(long, value_enum, env = "GPUSETUP_ACCOUNTING")]
+    pub accounting: Option<SwitchOption>,
+    /// Option of one of the driver's kernel modules: nvidia.NVreg_EnableGpuFirmware=0
+    ///
+    /// May be given several times. Modules are nvidia, nvidia_uvm, nvidia_modeset, nvidia_drm and nvidia_peermem.
+    #[arg(
+        long = "module-option",
+        value_name = "MODULE.OPTION=VALUE",
+        env = "GPUSETUP_MODULE_OPTION",
+        value_delimiter = ' '
+    )]
+    pub module_options: Vec<ModuleOption>,
+    /// Hold the kernel and the driver at their versions, or let them follow the system's updates
+    #[arg(long, value_enum, env = "GPUSETUP_UPDATES")]
+    pub updates: Option<UpdatesOption>,
+}
+
+/// Updates of the kernel and the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UpdatesOption {
+    /// The package manager keeps their versions
+    Hold,
+    /// They are updated with the system
+    Follow,
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SwitchOption {
+    /// Turn it on
+    #[value(aliases = ["true", "yes", "1"])]
+    On,
+    /// Turn it off
+    #[value(aliases = ["false", "no", "0"])]
+    Off,
+}
+
+/// Compute modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ComputeModeOption {
+    /// Any number of processes
+    Default,
+    /// One process at a time
+    ExclusiveProcess,
+    /// No process
+    Prohibited,
+}
+
+/// A lock of clocks; none ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lock(Option<Clocks>);
+
+/// More than any board draws, in watts.
+const MOST_WATTS: f64 = 10_000.0;
+/// More than any clock, in MHz.
+const MOST_MHZ: u32 = 100_000;
+
+/// Watts, as milliwatts.
+fn power_limit(text: &str) -> Result<u32, String> {
+    let number = text.trim().trim_end_matches(['w', 'W']).trim_end();
+    match number.parse::<f64>() {
+        Ok(watts) if watts > 0.0 && watts <= MOST_WATTS => Ok((watts * 1000.0).round() as u32),
+        _ => {
+            Err("a number of watts is expected, such as 300; nvidia-smi -q -d POWER shows what a GPU accepts"
+                .to_owned())
+        }
+    }
+}
+
+fn lock(text: &str) -> Result<Lock, String> {
+    if text == "default" {
+        return Ok(Lock(None));
+    }
+    let clock = |part: &str| {
+        let number = part.trim().to_ascii_lowercase();
+        let number = number.trim_end_matches("mhz").trim_end().parse().ok();
+        number.filter(|clock| (1..=MOST_MHZ).contains(clock))
+    };
+    let (least, most) = text.split_once(',').map_or((text, text), |pair| pair);
+    match (clock(least), clock(most)) {
+        (Some(least), Some(most)) if least <= most => Ok(Lock(Some(Clocks { least, most }))),
+        _ => Err("a clock in MHz, two as MIN,MAX, or default is expected; nvidia-smi -q -d SUPPORTED_CLOCKS shows what a GPU \
+             accepts"
+            .to_owned()),
+    }
+}
+
+impl SwitchOption {
+    fn is_on(self) -> bool {
+        self == Self::On
+    }
+}
+
+impl SettingsOptions {
+    /// The requested settings.
+    ///
+    /// # Errors
+    ///
+    /// If an option of a module is given two values.
+    pub fn settings(&self) -> Result<Settings, Problem> {
+        let mode = |mode| match mode {
+            ComputeModeOption::Default => ComputeMode::Default,
+            ComputeModeOption::ExclusiveProcess => ComputeMode::Exclusive,
+            ComputeModeOption::Prohibited => ComputeMode::Prohibited,
+        };
+        // In the order in which they are set: a change of the persistence mode may reset the others.
+        let states = [
+            self.persistence.map(|switch| DeviceState::Persistence(switch.is_on())),
+            self.ecc.map(|switch| DeviceState::Ecc(switch.is_on())),
+            self.power_limit.map(DeviceState::PowerLimit),
+            self.gpu_clocks.map(|Lock(clocks)| DeviceState::GpuClocks(clocks)),
+            self.memory_clocks.map(|Lock(clocks)| DeviceState::MemoryClocks(clocks)),
+            self.compute_mode.map(|chosen| DeviceState::ComputeMode(mode(chosen))),
+            self.accounting.map(|switch| DeviceState::Accounting(switch.is_on())),
+        ];
+        let updates = self.updates.map(|updates| match updates {
+            UpdatesOption::Hold => Updates::Hold,
+            UpdatesOption::Follow => Updates::Follow,
+        });
+        let mut module_options = self.module_options.clone();
+        module_options.sort();
+        module_options.dedup();
+        if let Some([one, other]) = module_options.windows(2).find_map(|pair| match pair {
+            [one, other] if one.is_same(&other.module, &other.name) => Some([one, other]),
+            _ => None,
+        }) {
+            return Err(Problem::usage(format!("--module-option: {one} and {other} contradict each other")));
+        }
+        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, updates })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_with_their_units() {
+        assert_eq!((power_limit("300"), power_limit("82.5 W")), (Ok(300_000), Ok(82_500)));
+        for bad in ["", "0", "-5", "inf", "NaN", "300 kW", "1e9", "max"] {
+            assert!(power_limit(bad).is_err(), "{bad}");
+        }
+        let clocks = |least, most| Ok(Lock(Some(Clocks { least, most })));
+        assert_eq!((lock("1410"), lock("210, 1410 MHz")), (clocks(1410, 1410), clocks(210, 1410)));
+        assert_eq!(lock("default"), Ok(Lock(None)));
+        for bad in ["", "0", "1410,210", "1,2,3", "-1", "fast", "1410.5"] {
+            assert!(lock(bad).is_err(), "{bad}");
+        }
+    }
+}

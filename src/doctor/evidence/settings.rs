@@ -1,0 +1,36 @@
+//! The settings that gpusetup's unit sets at each boot, and what the GPUs report about them. The unit has them as data, which every
+//! user may read.
+
+use crate::host::{Facts, gpu_states};
+use crate::nvidia::{DeviceReadings, DeviceState};
+use crate::paths::{SETTINGS_UNIT, SETTINGS_WANTED};
+use crate::plan::gpu_settings::STATES_KEY;
+use crate::system::System;
+use serde::{Deserialize, Serialize};
+
+/// The settings of a host's GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct GpuSettings {
+    /// The states that the unit sets.
+    pub states: Vec<DeviceState>,
+    /// Whether the unit is enabled.
+    pub enabled: bool,
+    /// What each GPU that the unit sets reports; empty if the driver does not answer.
+    pub gpus: Vec<DeviceReadings>,
+}
+
+/// The settings; none if gpusetup has no unit here.
+pub fn settings(system: &System, facts: &Facts) -> Option<GpuSettings> {
+    let text = system.read_text(SETTINGS_UNIT).ok().flatten()?;
+    let states = states_in(&text)?;
+    // A unit that names GPUs sets only those.
+    let is_set = |of: &DeviceReadings| !text.contains(" -i ") || text.contains(&format!(" -i {} ", of.gpu));
+    let gpus = gpu_states(system, facts, &states).into_iter().filter(is_set).collect();
+    Some(GpuSettings { states, enabled: system.link_target(SETTINGS_WANTED).is_some(), gpus })
+}
+
+fn states_in(unit: &str) -> Option<Vec<DeviceState>> {
+    let json = unit.lines().find_map(|line| line.strip_prefix(STATES_KEY))?;
+    serde_json::from_str(json).ok()
+}

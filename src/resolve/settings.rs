@@ -1,0 +1,166 @@
+//! The settings that a request has for GPUs, for the driver's kernel modules, and for updates. They do not influence which
+//! versions are chosen.
+
+use crate::nvidia::DeviceState;
+use crate::text::quoted;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The requested settings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct Settings {
+    /// The state that every GPU that supports it gets; each kind of state once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<DeviceState>,
+    /// Options of the driver's kernel modules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub module_options: Vec<ModuleOption>,
+    /// Whether updates of the kernel and the driver are held. None if that is not touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updates: Option<Updates>,
+}
+
+/// An option of a kernel module.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct ModuleOption {
+    /// The module, with underscores: `nvidia`, `nvidia_uvm`.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^nvidia(_[a-z]+)?$")))]
+    pub module: String,
+    /// The option, `NVreg_PreserveVideoMemoryAllocations`.
+    pub name: String,
+    /// Its value, `1`.
+    pub value: String,
+}
+
+/// What happens to updates of the kernel and the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Updates {
+    /// The package manager keeps their versions.
+    Hold,
+    /// They are updated with the system.
+    Follow,
+}
+
+/// The text is not an option of one of the driver's modules.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not MODULE.OPTION=VALUE with one of the driver's modules: {}", MODULES.join(", "))]
+pub struct ModuleOptionError {
+    text: String,
+}
+
+/// The driver's kernel modules that take options.
+const MODULES: [&str; 5] = ["nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"];
+
+impl FromStr for ModuleOption {
+    type Err = ModuleOptionError;
+
+    fn from_str(text: &str) -> Result<Self, ModuleOptionError> {
+        let parts = || {
+            let (option, value) = text.trim().split_once('=')?;
+            let (module, name) = option.split_once('.')?;
+            Some((module.replace('-', "_"), name, value))
+        };
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        // modprobe splits a line at blanks, and quotes protect only whole values.
+        let is_value = |value: &str| {
+            let plain = |c: char| c.is_ascii_graphic() && !"\"'\\#".contains(c);
+            !value.is_empty() && value.len() <= 256 && value.chars().all(plain)
+        };
+        match parts() {
+            Some((module, name, value)) if MODULES.contains(&&*module) && is_name(name) && is_value(value) => {
+                Ok(Self { module, name: name.to_owned(), value: value.to_owned() })
+            }
+            _ => Err(ModuleOptionError { text: text.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for ModuleOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}={}", self.module, self.name, self.value)
+    }
+}
+
+impl ModuleOption {
+    /// The same option of the same module, whatever its value is.
+    pub fn is_same(&self, module: &str, name: &str) -> bool {
+        self.module == module && self.name == name
+    }
+}
+
+impl Updates {
+    /// Its name, as the option has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Follow => "follow",
+        }
+    }
+}
+
+impl Settings {
+    /// Whether nothing was requested.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The command-line options that give these settings.
+    pub fn options(&self) -> Vec<String> {
+        let states = self.states.iter().map(|state| format!("--{} {}", state.option(), quoted(&state.option_value())));
+        let modules = self.module_options.iter().map(|o| format!("--module-option {}", quoted(&o.to_string())));
+        let updates = self.updates.map(|updates| format!("--updates {}", updates.as_str()));
+        states.chain(modules).chain(updates).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvidia::{Clocks, ComputeMode};
+
+    #[test]
+    fn an_option_of_a_module_is_one_word_of_its_configuration() {
+        let option = |text: &str| text.parse::<ModuleOption>().map(|o| o.to_string());
+        assert_eq!(option("nvidia-uvm.uvm_disable_hmm=1").as_deref(), Ok("nvidia_uvm.uvm_disable_hmm=1"));
+        let registry = "nvidia.NVreg_RegistryDwords=RMUseSwI2c=0x01;RMI2cSpeed=100";
+        assert_eq!(option(registry).as_deref(), Ok(registry));
+        for bad in [
+            "",
+            "nvidia",
+            "nvidia.x",
+            "nvidia.x=",
+            "nouveau.modeset=0",
+            "nvidia.x=1 y=2",
+            "nvidia.x=a\nb",
+            "nvidia.x y=1",
+            "nvidia.x=\"1\"",
+            "nvidia.x=1#",
+            "nvidia.=1",
+        ] {
+            assert!(option(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn settings_are_options() {
+        let settings = Settings {
+            states: vec![
+                DeviceState::PowerLimit(82_500),
+                DeviceState::GpuClocks(Some(Clocks { least: 210, most: 1410 })),
+                DeviceState::MemoryClocks(None),
+                DeviceState::ComputeMode(ComputeMode::Exclusive),
+            ],
+            module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
+            updates: Some(Updates::Hold),
+        };
+        let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
+            --module-option nvidia.NVreg_X=1 --updates hold";
+        assert_eq!(settings.options().join(" "), options);
+        assert!(Settings::default().is_empty() && !settings.is_empty());
+    }
+}
