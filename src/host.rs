@@ -52,7 +52,7 @@ pub use system::SystemId;
 pub use toolkit::version_file;
 
 use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
-use crate::nvidia::DeviceReadings;
+use crate::nvidia::{DeviceReadings, MigHost};
 use crate::system::{Node, Space};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,9 @@ pub struct Facts {
     /// What the GPUs report about pieces of their state; read only for a plan that sets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_states: Vec<DeviceReadings>,
+    /// How the GPUs are partitioned, as their driver reports it; asked only for a plan that partitions them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigHost>,
     /// The installed driver.
     pub driver: Option<InstalledDriver>,
     /// Other drivers found besides `driver`: a mixed install.

@@ -27,5 +27,5 @@ pub use plan::{
 pub use refusal::{Shortage, fit, fitting, nearest};
 pub use report::{
     AssertedGpu, AssertedHost, ExportError, ExportedHost, ListedGpu, ListedHost, ListedInstance, ListedProfile,
-    RestoredGpu, RestoredHost, asserted, at_boot, exported, listed,
+    RestoredGpu, RestoredHost, asserted, at_boot, at_boot_for_all, exported, listed,
 };

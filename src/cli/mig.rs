@@ -4,6 +4,7 @@ mod apply;
 mod boards;
 mod clients;
 mod program;
+pub mod request;
 mod restore;
 mod wanted;
 

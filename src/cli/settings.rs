@@ -2,7 +2,7 @@
 
 use super::Problem;
 use crate::nvidia::{Clocks, ComputeMode, DeviceState};
-use crate::resolve::{ModuleOption, Settings, Updates};
+use crate::resolve::{MigRequest, ModuleOption, Settings, Updates};
 use clap::{Args, ValueEnum};
 
 /// Settings that are kept over reboots. What is not named is not touched.
@@ -42,6 +42,11 @@ pub struct SettingsOptions {
         value_delimiter = ' '
     )]
     pub module_options: Vec<ModuleOption>,
+    /// Partition the GPUs into instances (MIG), now and at every boot: 3g.20gb,2g.10gb,1g.5gb, 7x1g.5gb, none, off
+    ///
+    /// Every GPU that can be partitioned gets this layout. `gpusetup mig` partitions single GPUs and shows what fits.
+    #[arg(long, value_name = "LAYOUT", env = "GPUSETUP_MIG")]
+    pub mig: Option<String>,
     /// Hold the kernel and the driver at their versions, or let them follow the system's updates
     #[arg(long, value_enum, env = "GPUSETUP_UPDATES")]
     pub updates: Option<UpdatesOption>,
@@ -158,7 +163,10 @@ impl SettingsOptions {
         }) {
             return Err(Problem::usage(format!("--module-option: {one} and {other} contradict each other")));
         }
-        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, updates })
+        // YAML reads an unquoted off as false.
+        let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
+        let mig = self.mig.as_ref().map(|text| MigRequest { layout: layout(text), program: None });
+        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, updates, mig })
     }
 }
 

@@ -83,6 +83,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let (cudnn, add_ons) = found.into_iter().partition(|a| a.add_on == AddOnId::CUDNN);
     let gcc = compiler::gcc(reader, packages, &machine.arch);
     Ok(Facts {
+        mig: None,
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         compilers: compiler::compilers(reader, gcc.as_deref(), &machine.arch),

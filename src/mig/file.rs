@@ -1,5 +1,8 @@
 //! The file of layouts, in the format of NVIDIA's mig-parted (`version: v1`).
 
+use super::geometry::Geometry;
+use super::layout::{Layout, LayoutError};
+use super::plan::Wanted;
 use crate::compat::PciDevice;
 use crate::yaml;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -192,6 +195,21 @@ impl Entry {
         listed && (self.device_filter.0.is_empty() || self.device_filter.0.iter().any(of_board))
     }
 
+    /// What it makes of a GPU that can be partitioned so.
+    ///
+    /// # Errors
+    ///
+    /// If one of the names is not a profile of the GPU.
+    pub fn wanted(&self, geometry: &Geometry) -> Result<Wanted, LayoutError> {
+        match &self.mig_devices {
+            Some(devices) if self.mig_enabled => {
+                let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
+                Layout::counted(geometry, counted).map(Wanted::Layout)
+            }
+            _ => Ok(Wanted::Off),
+        }
+    }
+
     /// The GPUs that it lists.
     pub fn listed(&self) -> &[NamedGpu] {
         match &self.devices {
@@ -343,8 +361,8 @@ fn is_uuid(text: &str) -> bool {
 /// How a GPU is partitioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuLayout {
-    /// Which one.
-    pub gpu: NamedGpu,
+    /// Which one. None for all GPUs with this device id.
+    pub gpu: Option<NamedGpu>,
     /// PCI device id, if known.
     pub device: Option<PciDevice>,
     /// MIG is on.
@@ -373,17 +391,19 @@ pub fn export(name: &str, gpus: &[GpuLayout]) -> String {
 fn entry(alike: &[&GpuLayout]) -> String {
     let gpu = alike[0];
     let each = alike.iter().map(|gpu| match &gpu.gpu {
-        NamedGpu::Index(index) => index.to_string(),
-        NamedGpu::Uuid(uuid) => quoted(uuid),
+        Some(NamedGpu::Index(index)) => Some(index.to_string()),
+        Some(NamedGpu::Uuid(uuid)) => Some(quoted(uuid)),
+        None => None,
     });
-    let each: Vec<_> = each.collect();
+    let each: Option<Vec<_>> = each.collect();
+    let devices = each.map_or_else(|| "all".to_owned(), |each| format!("[{}]", each.join(", ")));
     let mut out = String::new();
     let mut start = "    - ";
     if let Some(PciDevice(device)) = gpu.device {
         let _ = writeln!(out, "{start}device-filter: [\"0x{device:04X}10DE\"]");
         start = "      ";
     }
-    let _ = writeln!(out, "{start}devices: [{}]", each.join(", "));
+    let _ = writeln!(out, "{start}devices: {devices}");
     let _ = writeln!(out, "      mig-enabled: {}", gpu.enabled);
     if gpu.enabled && gpu.instances.is_empty() {
         out += "      mig-devices: {}\n";

@@ -263,6 +263,23 @@ pub fn at_boot(boards: &[Board], wanted: &BTreeMap<usize, &Wanted>) -> Result<St
     layouts("boot", boards, wanted, &uuid)
 }
 
+/// The same for layouts that are for all GPUs of their kind, whatever their number.
+pub fn at_boot_for_all<'a>(wanted: impl Iterator<Item = (&'a Board, &'a Geometry, &'a Wanted)>) -> String {
+    let mut gpus: Vec<GpuLayout> = Vec::new();
+    for (board, geometry, wanted) in wanted {
+        if gpus.iter().any(|gpu| gpu.device == board.device) {
+            continue;
+        }
+        let mut instances = BTreeMap::new();
+        if let Wanted::Layout(layout) = wanted {
+            let each = layout.profiles(geometry).into_iter();
+            instances.extend(each.map(|(_, profile, count)| (profile.name.clone(), u32::from(count))));
+        }
+        gpus.push(GpuLayout { gpu: None, device: board.device, enabled: *wanted != Wanted::Off, instances });
+    }
+    export("boot", &gpus)
+}
+
 fn layouts(
     name: &str,
     boards: &[Board],
@@ -288,7 +305,7 @@ fn layouts(
                 instances.insert(profile.name.clone(), u32::from(count));
             }
         }
-        gpus.push(GpuLayout { gpu: listed(board)?, device: board.device, enabled, instances });
+        gpus.push(GpuLayout { gpu: Some(listed(board)?), device: board.device, enabled, instances });
     }
     Ok(export(name, &gpus))
 }

@@ -5,7 +5,8 @@ use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
-    estimate, fabric, gpu_settings, module_options, nouveau, prerequisites, repository, toolkit, updates, verify,
+    estimate, fabric, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, toolkit, updates,
+    verify,
 };
 use crate::causes;
 use crate::compat::{Database, DriverOffer, PackageRepository, ReleaseLimit};
@@ -88,6 +89,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
         gpu_settings::not_refused(facts, request)?;
         module_options::not_set_elsewhere(facts, request)?;
         updates::not_without_holds(facts, request)?;
+        mig_step::not_refused(host.database, facts, request)?;
     }
     prerequisites::not_without_tools(&StepContext::new(host, request, resolution))?;
     Ok(chosen)
@@ -129,6 +131,7 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     steps.retain(|s| {
         s.state != State::Skipped || ![StepId::ModuleOptions, StepId::Updates, StepId::GpuSettings].contains(&s.id)
     });
+    steps.extend(mig_step::partition_gpus(context, database));
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
     steps

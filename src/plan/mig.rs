@@ -5,6 +5,7 @@ use super::context::step;
 use super::{Act, Plan, StepId};
 use crate::compat::{Database, MigRole};
 use crate::host::Facts;
+use crate::mig::{Board, Geometry, PlacedInstance, Wanted, described, needed, removed};
 use crate::nvidia::{DeviceState, MigPlace};
 use crate::operation::{Device, Link, Operation, Run, WriteFile};
 use crate::paths::{MIG_LAYOUT, MIG_UNIT, MIG_WANTED};
@@ -62,7 +63,7 @@ pub fn partition(
     acts.extend(of_gpus(gpus).into_iter().map(Act::needed));
     acts.extend(units.listers.iter().map(|unit| Act::needed(Run::new(start(unit), UNIT_LIMIT))));
     acts.extend(units.paused.iter().rev().map(|unit| unit_act(start(unit), stop(unit))));
-    acts.extend(at_boot.into_iter().flat_map(|at_boot| restored(database, at_boot)));
+    acts.extend(at_boot.into_iter().flat_map(|at_boot| restored(database, at_boot)).map(Act::needed));
     let each: Vec<_> = gpus.iter().map(|gpu| format!("{} at {}", gpu.name, gpu.gpu)).collect();
     let (title, why) = if gpus.is_empty() {
         ("Restore the layout of the GPUs at every boot".to_owned(), "instances do not survive a reboot")
@@ -72,6 +73,35 @@ pub fn partition(
     let steps = if acts.is_empty() { Vec::new() } else { vec![step(StepId::Mig, title, why, acts)] };
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Plan::of(database, facts, request, steps, Vec::new()).summed()
+}
+
+/// What is to become of a GPU, for a layout that fits. None if nothing changes, or if the GPU is assumed. A GPU whose state is not known
+/// has no instances yet.
+pub fn partition_of(database: &Database, board: &Board, geometry: &Geometry, wanted: &Wanted) -> Option<GpuPartition> {
+    let partition = |mode, instances| {
+        let (gpu, name) = (board.address.clone()?, board.name.clone());
+        Some(GpuPartition { gpu, name, mode, resets: board.must_be_idle(database), instances })
+    };
+    let mode = |on| (!board.has_mode(on)).then_some(on);
+    let Wanted::Layout(layout) = wanted else {
+        let has_instances = board.state.as_ref().is_some_and(|state| !state.instances.is_empty());
+        return partition(Some(mode(false)?), has_instances.then(Vec::new));
+    };
+    let change = needed(board, geometry, layout).ok()?;
+    if board.has_mode(true) && change.is_empty() && removed(board, &change).is_empty() {
+        return None;
+    }
+    let placed: Vec<_> = change.keep.iter().chain(&change.create).copied().collect();
+    let place = |i: PlacedInstance| MigPlace {
+        start: i.start.into(),
+        size: i.size.into(),
+        profile: i.profile,
+        id: i.id,
+        compute: None,
+    };
+    let mut places: Vec<_> = described(geometry, &placed).into_iter().map(place).collect();
+    places.sort_unstable();
+    partition(mode(true), Some(places))
 }
 
 fn unit_act(argv: Vec<String>, undo: Vec<String>) -> Act {
@@ -106,16 +136,15 @@ pub fn of_gpus(gpus: &[GpuPartition]) -> Vec<Operation> {
 }
 
 /// The file of layouts, and the unit that restores them at every boot.
-fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Act> {
+pub fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> {
     let file = |path: &str, content| WriteFile { path: path.into(), content, mode: 0o644 };
     let target = "../gpusetup-mig.service".into();
     let wanted = Link { path: MIG_WANTED.into(), target, soname: None };
-    let all = [
-        Operation::WriteFile(file(MIG_LAYOUT, at_boot.layouts.clone())),
-        Operation::WriteFile(file(MIG_UNIT, unit(database, &at_boot.program))),
-        Operation::Link(wanted),
-    ];
-    all.into_iter().map(Act::needed).collect()
+    vec![
+        file(MIG_LAYOUT, at_boot.layouts.clone()).into(),
+        file(MIG_UNIT, unit(database, &at_boot.program)).into(),
+        wanted.into(),
+    ]
 }
 
 /// The unit that restores layouts: after the services that keep GPUs ready, and before those that use instances. So it has none to stop.

@@ -45,6 +45,7 @@ mod messages;
 mod mig;
 mod mig_brute_force;
 mod mig_changes;
+mod mig_config;
 mod oracle;
 mod plan;
 mod properties;

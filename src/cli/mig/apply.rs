@@ -9,10 +9,9 @@ use super::{clients, program};
 use crate::apply::{self, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::mig::{Wanted, at_boot, described, needed, removed};
-use crate::nvidia::MigPlace;
+use crate::mig::at_boot;
 use crate::paths::MIG_LAYOUT;
-use crate::plan::{GpuPartition, MigAtBoot, MigUnits, Plan, partition};
+use crate::plan::{GpuPartition, MigAtBoot, MigUnits, Plan, partition, partition_of};
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
 use crate::system::System;
@@ -136,34 +135,11 @@ fn layouts(options: &Options, system: &System, database: &Database, tasks: &Task
 /// What is to become of a GPU. None if nothing changes.
 pub fn of_task(task: &Task, database: &Database) -> Result<Option<GpuPartition>, Problem> {
     let Task { board, geometry, wanted } = task;
-    let (Some(gpu), Some(state)) = (&board.address, &board.state) else {
-        return Err(Problem::new(Exit::Blocked, format!("the driver does not report the state of {}", board.shown())));
-    };
-    let resets = board.must_be_idle(database);
-    let partition =
-        |mode, instances| GpuPartition { gpu: gpu.clone(), name: board.name.clone(), mode, resets, instances };
-    let mode = |on| (!board.has_mode(on)).then_some(on);
-    match wanted {
-        Wanted::Off if board.has_mode(false) => Ok(None),
-        Wanted::Off => Ok(Some(partition(Some(false), (!state.instances.is_empty()).then(Vec::new)))),
-        Wanted::Layout(layout) => {
-            let change = needed(board, geometry, layout)
-                .map_err(|_| Problem::unexpected("a layout that fits could not be placed"))?;
-            if board.has_mode(true) && change.is_empty() && removed(board, &change).is_empty() {
-                return Ok(None);
-            }
-            let placed: Vec<_> = change.keep.iter().chain(&change.create).copied().collect();
-            let mut places: Vec<_> = { described(geometry, &placed).into_iter() }
-                .map(|i| MigPlace {
-                    start: i.start.into(),
-                    size: i.size.into(),
-                    profile: i.profile,
-                    id: i.id,
-                    compute: None,
-                })
-                .collect();
-            places.sort_unstable();
-            Ok(Some(partition(mode(true), Some(places))))
+    match (&board.address, &board.state) {
+        (Some(_), Some(_)) => Ok(partition_of(database, board, geometry, wanted)),
+        _ => {
+            let sentence = format!("the driver does not report the state of {}", board.shown());
+            Err(Problem::new(Exit::Blocked, sentence))
         }
     }
 }

@@ -8,14 +8,10 @@ use crate::exit::Exit;
 use crate::gpus::why_silent;
 use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
 use crate::mig::Board;
-use crate::nvidia::{Answer, Library, MigHost, NVML, Question, ask, limit, own};
+use crate::nvidia::{Answer, MigHost};
 use crate::system::System;
-use crate::text::{made_visible, quoted};
+use crate::text::quoted;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long a driver may take to answer. Each GPU may have to be initialised first.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Which GPUs.
 #[derive(Debug, clap::Args)]
@@ -176,12 +172,7 @@ fn reported(system: &System, database: &Database) -> Result<Result<Vec<Board>, S
     if let Some(why) = why_silent(system, &facts(system, database)?) {
         return Ok(Err(why));
     }
-    let question = Question::new(Library::Mig, [NVML]).limit(limit(PATIENCE));
-    let answer = match ask::<MigHost>(own(), &question) {
-        Answer::Is(host) => Answer::Is(made_visible(host)),
-        other => other,
-    };
-    Ok(match answer {
+    Ok(match crate::gpus::partitions() {
         Answer::Is(MigHost { refused: None, gpus }) if gpus.is_empty() => return Err(no_gpu()),
         Answer::Is(MigHost { refused: None, gpus }) => {
             Ok({ gpus.iter().enumerate() }.map(|(n, gpu)| Board::reported(database, n, gpu)).collect())

@@ -135,14 +135,7 @@ impl LayoutSource<'_> {
                 continue;
             }
             let Some(geometry) = partitionable(&board, &mut tasks, specs)? else { continue };
-            let wanted = match &entry.mig_devices {
-                Some(devices) if entry.mig_enabled => {
-                    let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
-                    let layout = Layout::counted(&geometry, counted);
-                    Wanted::Layout(layout.map_err(|e| no_layout(&board, &geometry, &e, specs))?)
-                }
-                _ => Wanted::Off,
-            };
+            let wanted = entry.wanted(&geometry).map_err(|e| no_layout(&board, &geometry, &e, specs))?;
             tasks.all.push(Task { board, geometry, wanted });
         }
         Ok(tasks)

@@ -2,13 +2,14 @@
 
 use super::containers::without_library;
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Evidence, Verdict, concerned};
+use crate::doctor::{Answer, BootLayouts, Evidence, Verdict, concerned};
 use crate::gpu_guide::GpuRule;
 use crate::gpus::guide;
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown, codes};
 use crate::operation::{Operation, Service};
+use crate::paths::MIG_LAYOUT;
 
 /// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
 pub fn answers(seen: &Evidence) -> Verdict {
@@ -334,7 +335,7 @@ pub fn persistence(seen: &Evidence) -> Verdict {
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("the host has no data-centre GPU"))
 }
 
-/// Whether the MIG mode that was set is active.
+/// Whether the MIG mode that was set is active, and the GPUs have the layouts that boots restore.
 pub fn mig(seen: &Evidence) -> Verdict {
     let gpus = match gpus(seen) {
         Ok(gpus) => gpus,
@@ -362,7 +363,24 @@ pub fn mig(seen: &Evidence) -> Verdict {
             [reset(gpu), "sudo reboot".to_owned()],
         )
     });
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
+    let layouts = seen.boot_layouts.iter().flat_map(boot_layouts);
+    Verdict::worst(each.chain(layouts)).unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
+}
+
+/// The GPUs that do not have the layout that boots restore.
+fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
+    const RESTORE: [&str; 2] = ["sudo gpusetup mig restore", "journalctl -b -u gpusetup-mig.service"];
+    let problem = layouts.problem.iter().map(|problem| {
+        Verdict::warn(format!("the MIG layouts of {MIG_LAYOUT} cannot be restored: {problem}"))
+            .advise("write the layouts of the GPUs again", ["sudo gpusetup mig apply --at-boot LAYOUT"])
+    });
+    let differs = layouts.gpus.iter().filter(|gpu| !gpu.holds).map(|gpu| {
+        Verdict::warn(format!("{{gpus}} {{has|have}} the MIG layout {}, and boots restore {}", gpu.found, gpu.wanted))
+            .of_gpu(gpu.gpu.as_str())
+            .saw(format!("{}: layout {}, {MIG_LAYOUT}: {}", gpu.gpu, gpu.found, gpu.wanted))
+            .advise("restore it; the log of the unit says why the boot did not", RESTORE)
+    });
+    problem.chain(differs).collect()
 }
 
 /// GPUs that are not in their fabric: bus address and state.

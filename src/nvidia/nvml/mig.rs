@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// NVML's report on the partitions of all GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigHost {
     /// Why NVML cannot report on the GPUs.
     pub refused: Option<Refused>,
@@ -20,6 +21,7 @@ pub struct MigHost {
 
 /// NVML's report on the partitions of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigGpu {
     /// Bus address, `0000:17:00.0`.
     pub address: Option<String>,
@@ -45,6 +47,7 @@ pub struct MigGpu {
 
 /// The MIG mode of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigMode {
     /// MIG is on.
     pub enabled: bool,
@@ -54,6 +57,7 @@ pub struct MigMode {
 
 /// A profile that a driver offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigProfileInfo {
     /// The id of nvidia-smi.
     pub id: u32,
@@ -73,6 +77,7 @@ pub struct MigProfileInfo {
 
 /// A GPU instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigInstance {
     /// Its id.
     pub id: u32,
