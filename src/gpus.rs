@@ -6,7 +6,7 @@ pub mod topology;
 use crate::built_in;
 use crate::gpu_guide::{GpuField, GpuGuide, GpuRule, Judgement};
 use crate::host::{Facts, MachineKind};
-use crate::nvidia::{self, Answer, GpuReading, GpuTable, Library, NVML, Question, ask, has_stand_ins, own};
+use crate::nvidia::{self, Answer, GpuReading, GpuTable, Library, MigHost, NVML, Question, ask, has_stand_ins, own};
 use crate::system::System;
 use crate::text::made_visible;
 use crate::version::CudaVersion;
@@ -116,6 +116,16 @@ pub fn patience(facts: &Facts, seconds: u64) -> Duration {
 pub fn read(facts: &Facts) -> Answer<GpuTable> {
     match ask::<GpuTable>(own(), &Question::new(Library::GpuTable, [NVML]).limit(patience(facts, 10))) {
         Answer::Is(table) => Answer::Is(made_visible(table)),
+        other => other,
+    }
+}
+
+/// Asks NVML how the GPUs are partitioned, in a child process.
+pub fn partitions() -> Answer<MigHost> {
+    // Each GPU may have to be initialised first.
+    let question = Question::new(Library::Mig, [NVML]).limit(nvidia::limit(Duration::from_secs(120)));
+    match ask::<MigHost>(own(), &question) {
+        Answer::Is(host) => Answer::Is(made_visible(host)),
         other => other,
     }
 }

@@ -41,7 +41,7 @@ pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
 pub use gpu_state::gpu_states;
-pub use holders::{Holder, holders};
+pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
 pub use lspci::{bus_address, names_devices};
 pub use modprobe::{Block, SetOption};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
@@ -52,7 +52,7 @@ pub use system::SystemId;
 pub use toolkit::version_file;
 
 use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
-use crate::nvidia::DeviceReadings;
+use crate::nvidia::{DeviceReadings, MigHost};
 use crate::system::{Node, Space};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -117,6 +117,9 @@ pub struct Facts {
     /// What the GPUs report about pieces of their state; read only for a plan that sets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_states: Vec<DeviceReadings>,
+    /// How the GPUs are partitioned, as their driver reports it; asked only for a plan that partitions them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigHost>,
     /// The installed driver.
     pub driver: Option<InstalledDriver>,
     /// Other drivers found besides `driver`: a mixed install.

@@ -17,7 +17,7 @@ mod report;
 
 pub use board::{Board, Existing, State};
 pub use change::{Change, change};
-pub use file::{Entry, FileError, GpuLayout, LayoutFile, export};
+pub use file::{Entry, FileError, GpuLayout, LayoutFile, NamedGpu, export};
 pub use geometry::{Geometry, Origin, Profile};
 pub use layout::{Layout, LayoutError, MOST_INSTANCES};
 pub use place::{Instance, place, place_around};
@@ -26,6 +26,6 @@ pub use plan::{
 };
 pub use refusal::{Shortage, fit, fitting, nearest};
 pub use report::{
-    AssertedGpu, AssertedHost, ExportedHost, ListedGpu, ListedHost, ListedInstance, ListedProfile, asserted, exported,
-    listed,
+    AssertedGpu, AssertedHost, ExportError, ExportedHost, ListedGpu, ListedHost, ListedInstance, ListedProfile,
+    RestoredGpu, RestoredHost, asserted, at_boot, at_boot_for_all, exported, listed,
 };

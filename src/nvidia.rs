@@ -1,5 +1,6 @@
 //! Calls NVIDIA's own libraries: the driver's management library (NVML), CUDA's driver library, cuDNN. Each is called in a
-//! child process with a time limit, because a broken driver hangs or kills its callers. Only [`DeviceState::set`] changes the host.
+//! child process with a time limit, because a broken driver hangs or kills its callers. Only [`DeviceState::set`] and [`reset()`]
+//! change the host.
 //! The side effects of any client remain: nvidia-modprobe creates device files and loads CUDA's kernel module.
 //!
 //! The only place with `unsafe`, which calls of foreign code need.
@@ -11,6 +12,7 @@ mod calling;
 mod cuda;
 mod cudnn;
 mod nvml;
+mod reset;
 
 pub use answer::{Library, answer};
 pub use ask::{Question, SUBCOMMAND, ask, ask_version, has_stand_ins, limit, own};
@@ -22,10 +24,11 @@ pub use nvml::table::{
     VgpuLicence, Virtualization,
 };
 pub use nvml::{
-    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, GPU_LOST, Links, Mig, MigGpu, MigHost,
-    MigInstance, MigMode, MigPlace, MigProfileInfo, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Nvml, NvmlGpu, OTHER_VERSION,
-    Power, Reading, Recovery, RemappedRows, RetiredPages, Slowdown, StateReading, Way, survey,
+    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu, MigHost,
+    MigInstance, MigMode, MigPlace, MigProfileInfo, Nvml, NvmlGpu, Power, Reading, Recovery, RemappedRows,
+    RetiredPages, Slowdown, StateReading, Way, codes, smi, survey,
 };
+pub use reset::reset;
 
 use crate::system::System;
 use crate::version::CudaVersion;

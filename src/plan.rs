@@ -16,6 +16,7 @@ mod fabric;
 pub mod gpu_settings;
 mod lockfile;
 mod mig;
+mod mig_step;
 mod mixed;
 mod module_options;
 mod needed;
@@ -37,7 +38,10 @@ mod vgpu_licence;
 pub use blocked::{keeps_out, kept_out, let_load};
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
-pub use mig::{GpuPartition, partition};
+pub use mig::{
+    AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, of_gpus, partition, partition_of, start as start_unit,
+    units_of,
+};
 pub use mixed::{has_runfile, keep_one_driver};
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;

@@ -73,8 +73,11 @@ pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<S
     }
     // From here on it may be needed.
     reserve::give_up(on);
-    let made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();
-    if journal.rolling_back().is_none() {
+    let mut made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();
+    if journal.rolling_back().is_some() {
+        // The one that was being undone when the rollback stopped is among them.
+        made.iter_mut().for_each(|owned| owned.cut_off = true);
+    } else {
         let mut runs: Vec<_> = made.iter().map(|m| m.run).collect();
         runs.dedup();
         journal.note(on, Event::RollingBack { runs })?;
@@ -104,11 +107,19 @@ struct Owned {
     at: At,
     operation: Option<Operation>,
     undo: Vec<Undo>,
+    /// It, or an earlier undo of it, was begun, and its end is not known.
+    cut_off: bool,
 }
 
 impl From<Made<'_>> for Owned {
     fn from(made: Made) -> Self {
-        Self { run: made.run, at: made.at, operation: made.operation.cloned(), undo: made.undo.to_vec() }
+        Self {
+            run: made.run,
+            at: made.at,
+            operation: made.operation.cloned(),
+            undo: made.undo.to_vec(),
+            cut_off: made.torn,
+        }
     }
 }
 
@@ -122,7 +133,8 @@ fn take_back(
     for owned in made {
         let mut left = Vec::new();
         for way in owned.undo.iter().rev() {
-            let stays = way.perform(on).map_err(|e| owned.failed(&e))?;
+            let stays = if owned.cut_off { way.perform_after_cut(on) } else { way.perform(on) };
+            let stays = stays.map_err(|e| owned.failed(&e))?;
             if matches!(way, Undo::Directory { .. }) {
                 folders.extend(stays.iter().cloned());
             }

@@ -8,7 +8,7 @@ use super::options::{
     StockOptions, TrustOptions,
 };
 use super::run::{Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, writing};
-use super::{Problem, say};
+use super::{Problem, mig, say};
 use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
 use crate::bundle::Bundle;
@@ -187,9 +187,10 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 mirrors: Some(&config.sources.mirrors),
                 ..Planner::new(database)
             };
-            let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+            let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
             let mut facts = facts.clone();
             facts.gpu_states = gpu_states(system, &facts, &request.settings.states);
+            mig::request::prepare(system, &mut facts, &mut request, true)?;
             let planned = match planner.plan(facts, request) {
                 Err(e) if options.request.if_no_gpu == IfNoGpu::Skip && e.is_without_gpu() => {
                     teller.end(super::NO_GPU_TO_PLAN_FOR);

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::gpus::{guide, read, report, why_silent};
 use crate::host::{Facts, MachineKind};
 use crate::ids::CheckId;
-use crate::nvidia::{Answer, GpuTable, NOT_LOADED, OTHER_VERSION, Refused};
+use crate::nvidia::{Answer, GpuTable, Refused, codes};
 use crate::recognise::subjects;
 use crate::render;
 use crate::render::gpus::Look;
@@ -98,13 +98,14 @@ fn doctor() -> String {
     format!("gpusetup doctor {} {}", CheckId::GS508, CheckId::GS903)
 }
 
-/// NVML's error codes: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
 fn refused_by(refused: &Refused) -> Problem {
     let (what, helps) = match refused.code {
         None => ("the library libnvidia-ml.so.1 is missing or incomplete", doctor()),
-        Some(4) => ("this user has no access to the driver", "ls -l /dev/nvidia*".to_owned()),
-        Some(NOT_LOADED) => ("the driver is not loaded", "sudo modprobe nvidia".to_owned()),
-        Some(OTHER_VERSION) => ("the driver was updated, and the old one is still loaded", "sudo reboot".to_owned()),
+        Some(codes::NO_PERMISSION) => ("this user has no access to the driver", "ls -l /dev/nvidia*".to_owned()),
+        Some(codes::NOT_LOADED) => ("the driver is not loaded", "sudo modprobe nvidia".to_owned()),
+        Some(codes::OTHER_VERSION) => {
+            ("the driver was updated, and the old one is still loaded", "sudo reboot".to_owned())
+        }
         Some(_) => ("NVML does not start", doctor()),
     };
     let problem = Problem::new(Exit::Blocked, format!("the GPUs cannot be asked: {what}")).attempt(helps);

@@ -21,7 +21,7 @@ struct Short {
 }
 
 /// Every command that does something.
-const SHORT: [Short; 33] = [
+const SHORT: [Short; 34] = [
     Short {
         command: "plan",
         options: &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
@@ -226,6 +226,15 @@ const SHORT: [Short; 33] = [
             "sudo gpusetup mig apply 3g.20gb,2g.10gb,2x1g.5gb",
             "sudo gpusetup mig apply --file mig.yaml --name all-balanced --yes",
             "sudo gpusetup mig apply --stop-services --at-boot 7x1g.5gb",
+        ],
+    },
+    Short {
+        command: "mig restore",
+        options: &[],
+        examples: [
+            "sudo gpusetup mig restore",
+            "sudo gpusetup mig restore --device 0",
+            "sudo systemctl restart gpusetup-mig.service",
         ],
     },
     Short {

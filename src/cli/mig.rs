@@ -2,6 +2,10 @@
 
 mod apply;
 mod boards;
+mod clients;
+mod program;
+pub mod request;
+mod restore;
 mod wanted;
 
 use super::locale::speaks_unicode;
@@ -12,7 +16,6 @@ use crate::mig::{PlannedHost, asserted, exported, listed, planned};
 use crate::render::mig::{self as rendered, Canvas};
 use crate::system::output;
 use boards::{BoardOptions, HereOptions};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use wanted::{Tasks, WantedOptions};
 
@@ -25,6 +28,8 @@ pub enum Command {
     Plan(PlanOptions),
     /// Give the GPUs a layout: keep instances that it has too, remove and create the others
     Apply(apply::Options),
+    /// Give the GPUs the layouts that `mig apply --at-boot` wrote, as every boot does
+    Restore(restore::Options),
     /// Exit 0 if the GPUs have a layout, 3 if not
     Assert(AssertOptions),
     /// Print the layout of the GPUs as a file that `mig plan` and nvidia-mig-parted read
@@ -83,6 +88,7 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
         Command::List(options) => list(options),
         Command::Plan(options) => plan(options),
         Command::Apply(options) => apply::run(options),
+        Command::Restore(options) => restore::run(options),
         Command::Assert(options) => assert(options),
         Command::Export(options) => export(options),
     }
@@ -152,8 +158,8 @@ fn assert(options: &AssertOptions) -> Result<Exit, Problem> {
 
 fn export(options: &ExportOptions) -> Result<Exit, Problem> {
     let database = options.which.database.open()?;
-    let host = exported(&options.name, &options.which.reported(database)?, &BTreeMap::new())
-        .map_err(|board| Problem::unexpected(format!("{board} has an instance of an unknown profile")))?;
+    let host =
+        exported(&options.name, &options.which.reported(database)?).map_err(|e| Problem::unexpected(e.to_string()))?;
     if options.form.json {
         super::print_json(&host)?
     } else {

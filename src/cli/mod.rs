@@ -276,10 +276,11 @@ fn option_names() -> Vec<String> {
     shared_options().get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
 }
 
-/// The names of those that are on or off, so that `false` is a value.
+/// The names of those that are on or off, so that `false` is a value. YAML reads an unquoted off as false.
 fn switches() -> Vec<String> {
     let all = shared_options();
-    let is_switch = |a: &&clap::Arg| a.get_possible_values().iter().any(|value| value.get_name() == "off");
+    let has_off = |a: &clap::Arg| a.get_possible_values().iter().any(|value| value.get_name() == "off");
+    let is_switch = |a: &&clap::Arg| has_off(a) || a.get_long() == Some("mig");
     all.get_arguments().filter(is_switch).filter_map(|a| a.get_long()).map(str::to_owned).collect()
 }
 

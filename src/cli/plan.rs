@@ -4,6 +4,7 @@ use super::Problem;
 use super::files::save;
 use super::host::{database, described, look_or_stock, no_gpus, system};
 use super::locked::{self, Locked};
+use super::mig;
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
     TrustOptions,
@@ -102,9 +103,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         ..Planner::new(database)
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
-    let request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+    let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
+        mig::request::prepare(&system, &mut facts, &mut request, false)?;
     }
     let has_gpus = !facts.gpus.is_empty();
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;

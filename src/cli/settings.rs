@@ -3,7 +3,7 @@
 use super::Problem;
 use crate::nvidia::{Clocks, ComputeMode, DeviceState};
 use crate::operation::copy_file::MOST as MOST_TOKEN;
-use crate::resolve::{ModuleOption, Settings, TokenFile, Updates};
+use crate::resolve::{MigRequest, ModuleOption, Settings, TokenFile, Updates};
 use crate::sum::sha256;
 use crate::system::input;
 use crate::system::trust::Trust;
@@ -52,6 +52,11 @@ pub struct SettingsOptions {
     /// It is copied to /etc/nvidia/ClientConfigToken, and shown nowhere.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_VGPU_TOKEN")]
     pub vgpu_token: Option<PathBuf>,
+    /// Partition the GPUs into instances (MIG), now and at every boot: 3g.20gb,2g.10gb,1g.5gb, 7x1g.5gb, none, off
+    ///
+    /// Every GPU that can be partitioned gets this layout. `gpusetup mig` partitions single GPUs and shows what fits.
+    #[arg(long, value_name = "LAYOUT", env = "GPUSETUP_MIG")]
+    pub mig: Option<String>,
     /// Hold the kernel and the driver at their versions, or let them follow the system's updates
     #[arg(long, value_enum, env = "GPUSETUP_UPDATES")]
     pub updates: Option<UpdatesOption>,
@@ -184,7 +189,10 @@ impl SettingsOptions {
             return Err(Problem::usage(format!("--module-option: {one} and {other} contradict each other")));
         }
         let vgpu_token = self.vgpu_token.as_deref().map(token).transpose()?;
-        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, vgpu_token, updates })
+        // YAML reads an unquoted off as false.
+        let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
+        let mig = self.mig.as_ref().map(|text| MigRequest { layout: layout(text), program: None });
+        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, vgpu_token, updates, mig })
     }
 }
 

@@ -7,6 +7,7 @@ mod containers;
 mod driver;
 mod initramfs;
 mod loader;
+mod mig;
 mod module;
 mod python;
 mod rivals;
@@ -18,6 +19,7 @@ pub use bus::Bus;
 pub use containers::{Asked, CdiSpec, Coherent, Containers, Given};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
+pub use mig::{BootLayout, BootLayouts};
 pub use python::{
     BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
 };
@@ -198,6 +200,9 @@ pub struct Evidence {
     /// The persistence daemon runs. None for a tree.
     #[serde(default)]
     pub persistenced: Option<bool>,
+    /// The layouts of GPU instances (MIG) that every boot restores. None if there are none, or if the driver does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_layouts: Option<BootLayouts>,
     /// The unit of the persistence daemon is installed.
     #[serde(default)]
     pub has_persistence_unit: bool,
@@ -275,6 +280,7 @@ pub fn gather(
         has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
         oldest_driver: BTreeMap::new(),
         branch_cuda: None,
+        boot_layouts: senses.at(Sense::Libraries, || mig::boot_layouts(system, database, &facts)),
         persistenced: system.is_live().then(|| system.exists("/run/nvidia-persistenced/socket")),
         has_persistence_unit: ["/etc", "/usr/lib", "/lib"]
             .iter()
@@ -388,6 +394,7 @@ impl Evidence {
             convolution: BTreeMap::new(),
             holders: Vec::new(),
             persistenced: None,
+            boot_layouts: None,
             has_persistence_unit: false,
             settings: None,
             hmm_disabled: None,

@@ -122,6 +122,7 @@ pub fn sound() -> Evidence {
         convolution: [("libcudnn.so.9".to_owned(), Answer::Is(Convolution::Right))].into(),
         holders: Vec::new(),
         persistenced: Some(true),
+        boot_layouts: None,
         has_persistence_unit: true,
         settings: None,
         hmm_disabled: Some(false),

@@ -4,7 +4,7 @@ use super::{FieldJudgement, Finding};
 use crate::gpu_guide::{GpuField, GpuGuide, GpuRule, Judgement, RuleRow};
 use crate::nvidia::{
     ClockLimit, ComputeMode, FabricState, GpuReading, GpuTable, LinkEnd, NvLink, PcieLink, Recovery, RemappedRows,
-    RetiredPages, Temperature,
+    RetiredPages, Temperature, codes,
 };
 use std::collections::BTreeSet;
 
@@ -63,14 +63,14 @@ pub fn hits(guide: &GpuGuide, table: &GpuTable, gpu: &GpuReading) -> Vec<Hit> {
     all
 }
 
-/// The rule for an error code of NVML: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+/// The rule for an error code of NVML.
 fn of_refusal(code: Option<i32>) -> GpuRule {
     match code {
-        Some(8) => GpuRule::NoPower,
-        Some(11) => GpuRule::NoInterrupts,
-        Some(14) => GpuRule::BadInforom,
-        Some(15) => GpuRule::Lost,
-        Some(16) => GpuRule::NeedsReset,
+        Some(codes::NO_POWER) => GpuRule::NoPower,
+        Some(codes::NO_INTERRUPTS) => GpuRule::NoInterrupts,
+        Some(codes::BAD_INFOROM) => GpuRule::BadInforom,
+        Some(codes::GPU_LOST) => GpuRule::Lost,
+        Some(codes::RESET_REQUIRED) => GpuRule::NeedsReset,
         _ => GpuRule::Silent,
     }
 }

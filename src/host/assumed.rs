@@ -52,8 +52,8 @@ pub enum SpecError {
     },
 }
 
-/// The GPUs that one specification names: a cloud instance type (`p4d.24xlarge`), a system (`dgx h100`), a PCI id (`10de:20b2`; it
-/// may be unknown), a marketing name (`rtx4090`), a compute capability (`8.0`, `sm_80`, `compute_80`) or an architecture with a
+/// The GPUs that one specification names: a cloud instance type (`p4d.24xlarge`), a system (`dgx h100`), a PCI id (`10de:20b2`, or
+/// with its subsystem `10de:2bb3:10de:204d`; it may be unknown), a marketing name (`rtx4090`), a compute capability (`8.0`, `sm_80`, `compute_80`) or an architecture with a
 /// single one (`hopper`). `h100x8` and `8x h100` are eight.
 ///
 /// # Errors
@@ -270,8 +270,20 @@ fn four_digits(text: &str) -> Option<u16> {
 
 fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
     let number = |s: &str| four_digits(s.strip_prefix("0x").unwrap_or(s));
-    let (vendor, device) = text.split_once(':').unwrap_or((text, ""));
+    let mut parts = text.splitn(3, ':');
+    let (vendor, device) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let subsystem = match parts.next() {
+        None => None,
+        Some(board) => match board.split_once(':').map(|(vendor, board)| (number(vendor), number(board))) {
+            Some((Some(vendor), Some(board))) => Some(format!("{vendor:04x}:{board:04x}")),
+            _ => return Err(format!("`{text}`: a subsystem is two more numbers, such as 10de:2bb3:10de:204d")),
+        },
+    };
     match (number(vendor), number(device)) {
+        (Some(NVIDIA), Some(device)) if subsystem.is_some() => {
+            let known = database.gpu(PciDevice(device), subsystem.as_deref());
+            Ok(assumed(pci_id(device), subsystem, known))
+        }
         (Some(NVIDIA), Some(device)) => Ok(assumed(pci_id(device), None, database.gpu(PciDevice(device), None))),
         (Some(vendor), Some(_)) => Err(format!("`{text}`: the vendor {vendor:04x} is not NVIDIA ({NVIDIA:04x})")),
         _ => Err(format!("`{text}`: a PCI id is four hexadecimal digits, a colon and four more, such as 10de:20b2")),

@@ -9,8 +9,8 @@ use super::{
 use crate::compat::{AddOnId, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
-    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED,
-    PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
+    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS,
+    PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +84,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let (cudnn, add_ons) = found.into_iter().partition(|a| a.add_on == AddOnId::CUDNN);
     let gcc = compiler::gcc(reader, packages, &machine.arch);
     Ok(Facts {
+        mig: None,
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         compilers: compiler::compilers(reader, gcc.as_deref(), &machine.arch),
@@ -261,7 +262,8 @@ fn paths(
     ];
     let ours = ours.into_iter().chain(PERSISTENCE_UNITS).map(PathBuf::from).chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
-    for path in repository_files(database, os, arch) {
+    let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
+    for path in repository_files(database, os, arch).into_iter().chain(mig) {
         match reader.system.node(&path) {
             // Hosts have none of nearly all of them.
             Ok(Node::Absent) => {}

@@ -3,7 +3,7 @@
 use super::geometry::{Geometry, Origin, Profile};
 use super::layout::Layout;
 use super::place::Instance;
-use crate::compat::{Database, MediaEngines, MigPlacement, PciDevice};
+use crate::compat::{Database, MediaEngines, MigPlacement, MigProfile, PciDevice};
 use crate::nvidia::{MigGpu, MigInstance, MigMode, MigProfileInfo};
 use crate::version::ComputeCapability;
 use std::collections::BTreeSet;
@@ -18,6 +18,8 @@ pub struct Board {
     pub index: usize,
     /// Bus address, `0000:17:00.0`. None if it is assumed.
     pub address: Option<String>,
+    /// `GPU-` and a UUID, if its driver reports it.
+    pub uuid: Option<String>,
     /// The product name.
     pub name: String,
     /// PCI device id, if known.
@@ -28,6 +30,8 @@ pub struct Board {
     pub geometry: Option<Geometry>,
     /// Whether it can be partitioned.
     pub is_capable: bool,
+    /// The boards that it may be, each with PCI id and subsystem and its name, if what it can be partitioned into depends on that.
+    pub variants: Vec<String>,
     /// How it is, if its driver was asked and answered.
     pub state: Option<State>,
     /// Why its driver does not report how it is.
@@ -70,10 +74,12 @@ impl Board {
         Self {
             index,
             address: None,
+            uuid: None,
             name: known.map_or(name, |gpu| gpu.name.as_str()).to_owned(),
             device,
             subsystem: subsystem.map(str::to_owned),
             is_capable: geometry.is_some() || known.is_some_and(|gpu| gpu.mig),
+            variants: device.filter(|_| subsystem.is_none()).map(|id| variants(database, id)).unwrap_or_default(),
             geometry,
             state: None,
             unread: None,
@@ -85,6 +91,7 @@ impl Board {
         let device = gpu.device.map(PciDevice);
         let mut board = Self::known(database, index, device, gpu.subsystem.as_deref(), "a GPU");
         board.address.clone_from(&gpu.address);
+        board.uuid.clone_from(&gpu.uuid);
         if let Some(name) = &gpu.name {
             board.name.clone_from(name);
         }
@@ -132,6 +139,19 @@ impl Board {
     pub fn shown(&self) -> String {
         format!("GPU {} ({})", self.index, self.name)
     }
+}
+
+/// NVIDIA's boards with this device id whose profiles depend on the subsystem.
+fn variants(database: &Database, device: PciDevice) -> Vec<String> {
+    let of_device = |p: &&MigProfile| p.gpus.contains(&device);
+    let boards: BTreeSet<_> =
+        database.mig_profiles.iter().filter(of_device).flat_map(|p| &p.subsystems).map(|board| board.0).collect();
+    let each = boards.into_iter().map(|board| {
+        let subsystem = format!("10de:{board:04x}");
+        let name = database.gpu(device, Some(&subsystem)).map_or("", |gpu| gpu.name.as_str());
+        format!("10de:{:04x}:{subsystem} ({name})", device.0)
+    });
+    each.collect()
 }
 
 fn existing(geometry: Option<&Geometry>, found: &MigInstance) -> Existing {

@@ -1,8 +1,9 @@
 //! The commands that a person would type.
 
 use super::change::Change;
-use super::geometry::{Geometry, Profile};
+use super::geometry::Geometry;
 use super::place::Instance;
+use crate::nvidia::smi;
 use std::collections::HashMap;
 
 /// The command that switches MIG on or off on a GPU, which is named by its index.
@@ -31,16 +32,10 @@ pub fn create(geometry: &Geometry, gpu: usize, kept: &[Instance], placed: &[Inst
     let mut known = HashMap::new();
     let needs_places = !always_works(geometry, &order, used, &mut known);
     let each = placed.iter().map(|i| {
-        let name = word(&geometry.profiles[i.profile]);
-        if needs_places { format!("{name}:{}", i.start) } else { name }
+        let profile = &geometry.profiles[i.profile];
+        smi::instance(profile.id, &profile.name, needs_places.then(|| i.start.into()))
     });
-    let each: Vec<_> = each.collect();
-    (!each.is_empty()).then(|| format!("sudo nvidia-smi mig -i {gpu} -cgi {} -C", each.join(",")))
-}
-
-/// The id, which every driver takes; the name if the id is unknown.
-fn word(profile: &Profile) -> String {
-    profile.id.map_or_else(|| profile.name.clone(), |id| id.to_string())
+    smi::create(&gpu, &each.collect::<Vec<_>>()).map(|command| format!("sudo {command}"))
 }
 
 /// Whether each instance finds a place wherever those before it are placed.
@@ -69,7 +64,5 @@ pub fn remove(gpu: usize, ids: &[u32]) -> Vec<String> {
     if ids.is_empty() {
         return Vec::new();
     }
-    let ids: Vec<_> = ids.iter().map(ToString::to_string).collect();
-    let ids = ids.join(",");
-    ["dci", "dgi"].iter().map(|what| format!("sudo nvidia-smi mig -i {gpu} -{what} -gi {ids}")).collect()
+    smi::remove(&gpu, ids).map(|command| format!("sudo {command}")).into()
 }

@@ -1,5 +1,8 @@
 //! The file of layouts, in the format of NVIDIA's mig-parted (`version: v1`).
 
+use super::geometry::Geometry;
+use super::layout::{Layout, LayoutError};
+use super::plan::Wanted;
 use crate::compat::PciDevice;
 use crate::yaml;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -23,7 +26,7 @@ pub struct Entry {
     /// The boards that it is for; empty for all.
     #[serde(default)]
     device_filter: Boards,
-    /// The GPUs, by index.
+    /// The GPUs, by index or UUID.
     devices: Devices,
     /// Whether MIG is on.
     pub mig_enabled: bool,
@@ -69,7 +72,35 @@ struct Board {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Devices {
     All,
-    Listed(Vec<u64>),
+    Listed(Vec<NamedGpu>),
+}
+
+/// A GPU that an entry lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedGpu {
+    /// Its index, as nvidia-smi counts.
+    Index(u64),
+    /// Its UUID. mig-parted knows indexes only, and they change when a GPU is added, removed or lost.
+    Uuid(String),
+}
+
+impl NamedGpu {
+    /// Whether it is this GPU.
+    pub fn is(&self, index: usize, uuid: Option<&str>) -> bool {
+        match self {
+            Self::Index(listed) => usize::try_from(*listed) == Ok(index),
+            Self::Uuid(listed) => uuid.is_some_and(|uuid| uuid.eq_ignore_ascii_case(listed)),
+        }
+    }
+}
+
+impl fmt::Display for NamedGpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Index(index) => write!(f, "GPU {index}"),
+            Self::Uuid(uuid) => f.write_str(uuid),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -86,7 +117,13 @@ impl LayoutFile {
     ///
     /// If it does not have the format, or contradicts itself.
     pub fn read(text: &str) -> Result<Self, FileError> {
-        let whole: Whole = yaml::read(text).map_err(|e| FileError::Form(e.to_string()))?;
+        let whole: Whole = yaml::read(text).map_err(|e| {
+            let problem = plainly(&e.problem);
+            FileError::Form(match e.line {
+                0 => problem,
+                line => format!("{problem} (line {line}, column {})", e.column),
+            })
+        })?;
         if whole.version != "v1" {
             return Err(FileError::Form(format!("its version is {:?}; gpusetup reads v1", whole.version)));
         }
@@ -146,11 +183,11 @@ impl Entry {
         }
     }
 
-    /// Whether it is for a GPU: its index, device id and subsystem (`10de:1450`).
-    pub fn is_for(&self, index: usize, device: Option<PciDevice>, subsystem: Option<&str>) -> bool {
+    /// Whether it is for a GPU: its index, UUID, device id and subsystem (`10de:1450`).
+    pub fn is_for(&self, index: usize, uuid: Option<&str>, device: Option<PciDevice>, subsystem: Option<&str>) -> bool {
         let listed = match &self.devices {
             Devices::All => true,
-            Devices::Listed(all) => all.iter().any(|listed| usize::try_from(*listed) == Ok(index)),
+            Devices::Listed(all) => all.iter().any(|listed| listed.is(index, uuid)),
         };
         let of_board = |board: &Board| {
             device == Some(board.device) && board.subsystem.as_deref().is_none_or(|id| subsystem == Some(id))
@@ -158,13 +195,62 @@ impl Entry {
         listed && (self.device_filter.0.is_empty() || self.device_filter.0.iter().any(of_board))
     }
 
-    /// The indexes that it lists.
-    pub fn listed(&self) -> &[u64] {
+    /// What it makes of a GPU that can be partitioned so.
+    ///
+    /// # Errors
+    ///
+    /// If one of the names is not a profile of the GPU.
+    pub fn wanted(&self, geometry: &Geometry) -> Result<Wanted, LayoutError> {
+        match &self.mig_devices {
+            Some(devices) if self.mig_enabled => {
+                let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
+                Layout::counted(geometry, counted).map(Wanted::Layout)
+            }
+            _ => Ok(Wanted::Off),
+        }
+    }
+
+    /// The GPUs that it lists.
+    pub fn listed(&self) -> &[NamedGpu] {
         match &self.devices {
             Devices::All => &[],
             Devices::Listed(all) => all,
         }
     }
+}
+
+/// What is wrong with a file, without the words of the library that reads it.
+fn plainly(problem: &str) -> String {
+    if let Some(rest) = problem.strip_prefix("unknown field ") {
+        let (key, known) = rest.split_once(", expected ").unwrap_or((rest, ""));
+        let known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+        return format!("there is no key {key}; the keys are: {}", known.join(", "));
+    }
+    if let Some(key) = problem.strip_prefix("missing field ") {
+        return format!("the key {key} is missing");
+    }
+    let kinds = ["invalid type: ", "invalid value: "];
+    let parts = kinds.iter().find_map(|kind| problem.strip_prefix(kind)?.split_once(", expected "));
+    let Some((found, expected)) = parts else { return problem.to_owned() };
+    let expected = match expected {
+        "u32" | "u64" => "a number from 0 on",
+        "a boolean" => "true or false",
+        "a string" => "text",
+        "a map" => "names with values",
+        "a sequence" => "a list",
+        other => other,
+    };
+    let found = match found.split_once(' ') {
+        Some(("string", text)) => text.to_owned(),
+        Some(("integer" | "boolean" | "floating", text)) => text.trim_start_matches("point ").to_owned(),
+        Some(("unit", _)) => "nothing".to_owned(),
+        _ => match found {
+            "sequence" => "a list".to_owned(),
+            "map" => "names with values".to_owned(),
+            other => other.to_owned(),
+        },
+    };
+    format!("{expected} is expected, not {found}")
 }
 
 impl<'de> Deserialize<'de> for Boards {
@@ -218,15 +304,19 @@ impl<'de> Deserialize<'de> for Devices {
         impl<'de> Visitor<'de> for AllOrList {
             type Value = Devices;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`all`, or a list of indexes of GPUs")
+                f.write_str("`all`, or a list of GPUs by index or UUID")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Devices, E> {
-                if text == "all" { Ok(Devices::All) } else { Err(E::custom("`all` or a list of indexes is expected")) }
+                if text == "all" {
+                    Ok(Devices::All)
+                } else {
+                    Err(E::custom("`all` or a list of GPUs by index or UUID is expected"))
+                }
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Devices, A::Error> {
                 let mut all = Vec::new();
-                while let Some(index) = list.next_element()? {
-                    all.push(index);
+                while let Some(listed) = list.next_element()? {
+                    all.push(listed);
                 }
                 Ok(Devices::Listed(all))
             }
@@ -235,11 +325,44 @@ impl<'de> Deserialize<'de> for Devices {
     }
 }
 
+impl<'de> Deserialize<'de> for NamedGpu {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct IndexOrUuid;
+        impl Visitor<'_> for IndexOrUuid {
+            type Value = NamedGpu;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the index of a GPU, or its UUID")
+            }
+            fn visit_u64<E: Error>(self, index: u64) -> Result<NamedGpu, E> {
+                Ok(NamedGpu::Index(index))
+            }
+            fn visit_i64<E: Error>(self, index: i64) -> Result<NamedGpu, E> {
+                let index =
+                    u64::try_from(index).map_err(|_| E::custom(format!("{index} is not the index of a GPU")))?;
+                Ok(NamedGpu::Index(index))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<NamedGpu, E> {
+                match is_uuid(text) {
+                    true => Ok(NamedGpu::Uuid(text.to_owned())),
+                    false => Err(E::custom(format!("{text:?} is neither the index of a GPU nor its UUID (GPU-...)"))),
+                }
+            }
+        }
+        d.deserialize_any(IndexOrUuid)
+    }
+}
+
+/// Whether a text has the form of a GPU's UUID, as nvidia-smi prints it.
+fn is_uuid(text: &str) -> bool {
+    let hexadecimal = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    text.len() <= 80 && text.strip_prefix("GPU-").is_some_and(hexadecimal)
+}
+
 /// How a GPU is partitioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuLayout {
-    /// Its index.
-    pub index: usize,
+    /// Which one. None for all GPUs with this device id.
+    pub gpu: Option<NamedGpu>,
     /// PCI device id, if known.
     pub device: Option<PciDevice>,
     /// MIG is on.
@@ -267,14 +390,20 @@ pub fn export(name: &str, gpus: &[GpuLayout]) -> String {
 /// The entry of GPUs that are alike.
 fn entry(alike: &[&GpuLayout]) -> String {
     let gpu = alike[0];
-    let indexes: Vec<_> = alike.iter().map(|gpu| gpu.index.to_string()).collect();
+    let each = alike.iter().map(|gpu| match &gpu.gpu {
+        Some(NamedGpu::Index(index)) => Some(index.to_string()),
+        Some(NamedGpu::Uuid(uuid)) => Some(quoted(uuid)),
+        None => None,
+    });
+    let each: Option<Vec<_>> = each.collect();
+    let devices = each.map_or_else(|| "all".to_owned(), |each| format!("[{}]", each.join(", ")));
     let mut out = String::new();
     let mut start = "    - ";
     if let Some(PciDevice(device)) = gpu.device {
         let _ = writeln!(out, "{start}device-filter: [\"0x{device:04X}10DE\"]");
         start = "      ";
     }
-    let _ = writeln!(out, "{start}devices: [{}]", indexes.join(", "));
+    let _ = writeln!(out, "{start}devices: {devices}");
     let _ = writeln!(out, "      mig-enabled: {}", gpu.enabled);
     if gpu.enabled && gpu.instances.is_empty() {
         out += "      mig-devices: {}\n";

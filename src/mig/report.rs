@@ -1,7 +1,7 @@
 //! How GPUs are partitioned, for `mig list`, `mig assert` and `mig export`.
 
 use super::board::{Board, State};
-use super::file::{GpuLayout, export};
+use super::file::{self, GpuLayout, export};
 use super::geometry::{ENGINES, Geometry, engines_of};
 use super::layout::Layout;
 use super::plan::{ProfilesFrom, Wanted, needed, removed};
@@ -131,6 +131,29 @@ pub struct ExportedHost {
     pub file: String,
 }
 
+/// What `mig restore --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct RestoredHost {
+    /// `gpusetup.mig-restore/1`.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-restore/1")))]
+    pub schema: &'static str,
+    /// The GPUs that boots restore a layout of.
+    pub gpus: Vec<RestoredGpu>,
+}
+
+/// A GPU that has the layout that boots restore.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct RestoredGpu {
+    /// Its index, as nvidia-smi counts.
+    pub index: usize,
+    /// The product name.
+    pub name: String,
+    /// Whether it got the layout now. It had it already if not.
+    pub changed: bool,
+}
+
 /// The profiles and instances of GPUs.
 pub fn listed(boards: &[Board]) -> ListedHost {
     ListedHost { schema: "gpusetup.mig-list/1", gpus: boards.iter().map(listed_gpu).collect() }
@@ -204,12 +227,65 @@ fn has(board: &Board, geometry: &Geometry, layout: &Layout) -> bool {
         && needed(board, geometry, layout).is_ok_and(|change| change.is_empty() && removed(board, &change).is_empty())
 }
 
-/// The layouts of GPUs as a file: by index those that they are to have, and of the others those that they have.
+/// Why layouts cannot be written to a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// An instance has an unknown profile.
+    #[error("{0} has an instance of an unknown profile")]
+    Profile(String),
+    /// The driver does not report a UUID.
+    #[error("the driver reports no UUID of {0}")]
+    NoUuid(String),
+}
+
+/// The layouts of GPUs as a file that mig-parted reads, too.
 ///
 /// # Errors
 ///
-/// The GPU that has an instance of an unknown profile.
-pub fn exported(name: &str, boards: &[Board], wanted: &BTreeMap<usize, &Wanted>) -> Result<ExportedHost, String> {
+/// If a GPU has an instance of an unknown profile.
+pub fn exported(name: &str, boards: &[Board]) -> Result<ExportedHost, ExportError> {
+    let index = |board: &Board| Ok(file::NamedGpu::Index(board.index as u64));
+    let file = layouts(name, boards, &BTreeMap::new(), &index)?;
+    Ok(ExportedHost { schema: "gpusetup.mig-export/1", name: name.to_owned(), file })
+}
+
+/// The layouts that every boot restores: by index those that GPUs are to have, and of the others those that they have. GPUs are named by
+/// UUID: indexes change.
+///
+/// # Errors
+///
+/// If a GPU has an instance of an unknown profile, or if the driver does not report its UUID.
+pub fn at_boot(boards: &[Board], wanted: &BTreeMap<usize, &Wanted>) -> Result<String, ExportError> {
+    let uuid = |board: &Board| match &board.uuid {
+        Some(uuid) => Ok(file::NamedGpu::Uuid(uuid.clone())),
+        None => Err(ExportError::NoUuid(board.shown())),
+    };
+    layouts("boot", boards, wanted, &uuid)
+}
+
+/// The same for layouts that are for all GPUs of their kind, whatever their number.
+pub fn at_boot_for_all<'a>(wanted: impl Iterator<Item = (&'a Board, &'a Geometry, &'a Wanted)>) -> String {
+    let mut gpus: Vec<GpuLayout> = Vec::new();
+    for (board, geometry, wanted) in wanted {
+        if gpus.iter().any(|gpu| gpu.device == board.device) {
+            continue;
+        }
+        let mut instances = BTreeMap::new();
+        if let Wanted::Layout(layout) = wanted {
+            let each = layout.profiles(geometry).into_iter();
+            instances.extend(each.map(|(_, profile, count)| (profile.name.clone(), u32::from(count))));
+        }
+        gpus.push(GpuLayout { gpu: None, device: board.device, enabled: *wanted != Wanted::Off, instances });
+    }
+    export("boot", &gpus)
+}
+
+fn layouts(
+    name: &str,
+    boards: &[Board],
+    wanted: &BTreeMap<usize, &Wanted>,
+    listed: &dyn Fn(&Board) -> Result<file::NamedGpu, ExportError>,
+) -> Result<String, ExportError> {
     let mut gpus = Vec::new();
     for board in boards.iter().filter(|board| board.is_capable) {
         let wanted = wanted.get(&board.index);
@@ -223,13 +299,13 @@ pub fn exported(name: &str, boards: &[Board], wanted: &BTreeMap<usize, &Wanted>)
                 Some(Wanted::Layout(layout)) => Some(layout.clone()),
                 _ => board.layout(),
             };
-            let (layout, geometry) = layout.zip(board.geometry.as_ref()).ok_or_else(|| board.shown())?;
+            let (layout, geometry) =
+                layout.zip(board.geometry.as_ref()).ok_or_else(|| ExportError::Profile(board.shown()))?;
             for (_, profile, count) in layout.profiles(geometry) {
                 instances.insert(profile.name.clone(), u32::from(count));
             }
         }
-        gpus.push(GpuLayout { index: board.index, device: board.device, enabled, instances });
+        gpus.push(GpuLayout { gpu: Some(listed(board)?), device: board.device, enabled, instances });
     }
-    let file = export(name, &gpus);
-    Ok(ExportedHost { schema: "gpusetup.mig-export/1", name: name.to_owned(), file })
+    Ok(export(name, &gpus))
 }

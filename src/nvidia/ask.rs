@@ -107,7 +107,7 @@ fn told(call: &VersionCall, numbers: &[u32]) -> Option<AddOnVersion> {
 
 /// In a build for tests, the library that the environment sets as a replacement for NVIDIA's:
 /// `GPUSETUP_STAND_INS=libcuda.so.1=/some/where/libcuda.so.1:libnvidia-ml.so.1=…`.
-fn stand_in(library: &str) -> Option<String> {
+pub(super) fn stand_in(library: &str) -> Option<String> {
     let all = hooks::told("GPUSETUP_STAND_INS")?;
     let found = all.split(':').find_map(|one| one.strip_prefix(library)?.strip_prefix('='));
     // If some libraries are replaced, the machine's own must not answer for the others.

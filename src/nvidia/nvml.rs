@@ -1,6 +1,7 @@
 //! NVML, the driver's management library: its report on the driver and on each GPU. Features that a GPU lacks are left out. A
 //! GPU that does not respond is reported with the library's reason.
 
+pub mod codes;
 mod functions;
 mod library;
 mod mig;
@@ -11,9 +12,7 @@ mod survey;
 pub mod table;
 
 pub use read::table as read_table;
-pub use state::{
-    Clocks, DeviceState, GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, OTHER_VERSION, Reading, answer as state,
-};
+pub use state::{Clocks, DeviceState, Reading, answer as state};
 pub use survey::{DeviceReadings, StateReading, answer as surveyed, survey};
 
 use super::calling::calling;
@@ -22,6 +21,7 @@ use crate::version::CudaVersion;
 use library::{Device, HEAT, Library, NvmlError, POWER_BRAKE, WARMTH};
 use serde::{Deserialize, Serialize};
 
+pub use mig::smi;
 pub use mig::{MigGpu, MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, read as read_mig};
 
 /// NVML's report.

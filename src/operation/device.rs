@@ -3,9 +3,8 @@
 
 use super::undo::Undo;
 use super::{Counts, Standing};
-use crate::nvidia::{
-    Answer, DeviceState, GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED, Reading, Refused, has_stand_ins,
-};
+use crate::nvidia::codes::{GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED};
+use crate::nvidia::{Answer, DeviceState, Reading, Refused, has_stand_ins, reset};
 use crate::system::System;
 use crate::text::quoted;
 use serde::{Deserialize, Serialize};
@@ -62,6 +61,10 @@ impl Device {
         if !has_devices(on) {
             return Ok(Vec::new());
         }
+        // Undo restores the mode, and resets the GPU for it if needed.
+        if matches!(self.state, DeviceState::MigActive { .. }) {
+            return Ok(Vec::new());
+        }
         let reading = self.ask(self.state.read(&self.gpu))?.map_err(|refused| self.refused(&refused))?;
         let before = reading.chosen().cloned().or_else(|| self.state.unset());
         let undo = |before| Undo::Device { gpu: self.gpu.clone(), before, after: self.state.clone() };
@@ -72,6 +75,9 @@ impl Device {
     pub fn perform(&self, on: &System) -> io::Result<()> {
         if !has_devices(on) {
             return Ok(());
+        }
+        if let DeviceState::MigActive { others, .. } = &self.state {
+            reset_waiting(on, std::iter::once(&self.gpu).chain(others))?;
         }
         let reading = self.ask(self.state.set(&self.gpu))?.map_err(|refused| self.refused(&refused))?;
         match reading.chosen() {
@@ -118,8 +124,9 @@ impl Device {
 }
 
 /// Gives a GPU its previous state back; true if the state is left, because somebody changed it since or because the driver does not
-/// answer. A state that a reboot ends needs no driver to end.
-pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceState) -> io::Result<bool> {
+/// answer. A state that a reboot ends needs no driver to end. `cut_off`: the change, or an earlier undo of it, was begun and its end is
+/// not known, so a state in between is nobody else's.
+pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceState, cut_off: bool) -> io::Result<bool> {
     if !has_devices(on) {
         return Ok(true);
     }
@@ -132,9 +139,34 @@ pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceSta
     let device = Device { gpu: gpu.to_owned(), state: before.clone(), if_supported: false };
     match reading.chosen() {
         Some(now) if now == before => Ok(false),
-        Some(now) if now != after => Ok(true),
+        Some(now) if now != after && !(cut_off && now.is_between(before, after)) => Ok(true),
         _ => device.perform(on).map(|()| false),
     }
+    .inspect(|_| {
+        if matches!(before, DeviceState::MigMode(_)) {
+            // Without a reset, the mode is the previous one after a reboot.
+            let _ = reset_waiting(on, std::iter::once(&device.gpu));
+        }
+    })
+}
+
+/// Resets those of these GPUs whose MIG mode waits for a reset.
+fn reset_waiting<'a>(on: &System, gpus: impl Iterator<Item = &'a String>) -> io::Result<()> {
+    let mode = DeviceState::MigMode(true);
+    let waits = |gpu: &&String| matches!(mode.read(gpu), Answer::Is(Ok(Reading { after_reset: Some(_), .. })));
+    let waiting: Vec<_> = gpus.filter(waits).cloned().collect();
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    // The kernel offers it for devices that can be reset: in virtual machines they often cannot.
+    let can_be_reset = |gpu: &&String| on.exists(format!("/sys/bus/pci/devices/{}/reset", gpu.to_ascii_lowercase()));
+    if let Some(gpu) = waiting.iter().find(|gpu| !can_be_reset(gpu)) {
+        return Err(io::Error::other(format!(
+            "the MIG mode of GPU {gpu} waits for a reset, which this machine does not offer: the host must be rebooted"
+        )));
+    }
+    reset(&waiting)
+        .map_err(|why| io::Error::other(format!("the MIG mode of GPU {} waits for a reset: {why}", waiting.join(", "))))
 }
 
 /// Whether the driver was unloaded or removed, or the GPU was removed or lost.

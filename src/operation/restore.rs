@@ -12,10 +12,19 @@ use std::time::Duration;
 impl Undo {
     /// Takes it back; names what stays as it is, because somebody changed it since or because it is gone for good.
     pub fn perform(&self, on: &System) -> io::Result<Vec<String>> {
+        self.performed(on, false)
+    }
+
+    /// The same for an operation, or an undo of it, that was begun and whose end is not known.
+    pub fn perform_after_cut(&self, on: &System) -> io::Result<Vec<String>> {
+        self.performed(on, true)
+    }
+
+    fn performed(&self, on: &System, cut_off: bool) -> io::Result<Vec<String>> {
         let left = match self {
             Self::Packages(done) => return packages::take_back(on, done),
             Self::Device { gpu, before, after } => {
-                let left = device::give_back(on, gpu, before, after)?;
+                let left = device::give_back(on, gpu, before, after, cut_off)?;
                 return Ok(left.then(|| format!("{} of GPU {gpu}", after.name())).into_iter().collect());
             }
             Self::Path { path, before, backup, after } => {

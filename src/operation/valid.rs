@@ -247,7 +247,10 @@ impl Operation {
                 packages.iter().try_for_each(|name| package(name))
             }
             Self::Service(Service { unit: name, enabled: _ }) => unit(name),
-            Self::Device(Device { gpu: name, state: _, if_supported: _ }) => gpu(name),
+            Self::Device(Device { gpu: name, state, if_supported: _ }) => {
+                gpu(name)?;
+                state.others().iter().try_for_each(|other| gpu(other))
+            }
             Self::Reboot(Reboot {}) => Ok(()),
         }
     }

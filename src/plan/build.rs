@@ -5,8 +5,8 @@ use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
-    estimate, fabric, gpu_settings, module_options, nouveau, prerequisites, repository, toolkit, updates, verify,
-    vgpu_licence,
+    estimate, fabric, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, toolkit, updates,
+    verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, DriverOffer, PackageRepository, ReleaseLimit};
@@ -90,6 +90,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
         module_options::not_set_elsewhere(facts, request)?;
         updates::not_without_holds(facts, request)?;
         vgpu_licence::not_without_guest_driver(facts, request, resolution)?;
+        mig_step::not_refused(host.database, facts, request)?;
     }
     prerequisites::not_without_tools(&StepContext::new(host, request, resolution))?;
     Ok(chosen)
@@ -131,6 +132,7 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     // A step that was not requested is no news.
     const ON_REQUEST: [StepId; 4] = [StepId::ModuleOptions, StepId::VgpuLicence, StepId::Updates, StepId::GpuSettings];
     steps.retain(|s| s.state != State::Skipped || !ON_REQUEST.contains(&s.id));
+    steps.extend(mig_step::partition_gpus(context, database));
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
     steps

@@ -50,13 +50,15 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
         StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
         StepId::AddRepository | StepId::RemoveRepository => vec![at(usr, nothing), at(etc, nothing)],
         StepId::RemoveDriver | StepId::RemoveAddOn(_) => vec![at(usr, nothing)],
-        StepId::Ldconfig | StepId::Environment | StepId::GpuSettings | StepId::VgpuLicence => vec![at(etc, nothing)],
+        StepId::Ldconfig | StepId::Environment | StepId::GpuSettings | StepId::VgpuLicence | StepId::Mig => {
+            vec![at(etc, nothing)]
+        }
         StepId::Updates => vec![at(lib, nothing)],
         StepId::ModuleOptions => vec![at(etc, nothing), at(boot, nothing)],
         StepId::Repair => {
             let touched: Vec<PathBuf> = step.operations.iter().flat_map(|act| act.operation.touched()).collect();
             touched.iter().map(|path| at(path, nothing)).collect()
         }
-        StepId::Mig | StepId::Reboot | StepId::Verify => Vec::new(),
+        StepId::Reboot | StepId::Verify => Vec::new(),
     }
 }

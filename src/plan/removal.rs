@@ -13,7 +13,9 @@ use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
 use crate::packages::Note;
-use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, MODULE_OPTIONS, PROFILE, SETTINGS_UNIT};
+use crate::paths::{
+    BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE, SETTINGS_UNIT,
+};
 use crate::resolve::{Conflict, Request, distribution};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
@@ -145,6 +147,10 @@ impl RemovalPlanner<'_> {
         if self.is_file(FABRIC_MODULES) {
             acts.push(Act::needed(Operation::Remove(Remove { path: FABRIC_MODULES.into() })));
         }
+        // Without the driver, the unit would fail at every boot.
+        let restores = [MIG_WANTED, MIG_UNIT, MIG_LAYOUT].map(Path::new);
+        let there = restores.into_iter().filter(|path| !matches!(self.facts.node(path), None | Some(Node::Absent)));
+        acts.extend(there.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))));
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
         let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
         let mut steps = vec![step(StepId::RemoveDriver, title, "with the tool that installed it", acts)];

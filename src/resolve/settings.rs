@@ -1,6 +1,7 @@
 //! The settings that a request has for GPUs, for the driver's kernel modules, and for updates. They do not influence which
 //! versions are chosen.
 
+use super::mig::MigRequest;
 use crate::nvidia::DeviceState;
 use crate::text::{quoted, quoted_path};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub struct Settings {
     /// Whether updates of the kernel and the driver are held. None if that is not touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates: Option<Updates>,
+    /// How the GPUs are partitioned. None if that is not touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigRequest>,
 }
 
 /// A file with a token. Its content is nobody's but the owner's, so only its checksum is known.
@@ -131,7 +135,8 @@ impl Settings {
         let modules = self.module_options.iter().map(|o| format!("--module-option {}", quoted(&o.to_string())));
         let updates = self.updates.map(|updates| format!("--updates {}", updates.as_str()));
         let token = self.vgpu_token.iter().map(|token| format!("--vgpu-token {}", quoted_path(&token.from)));
-        states.chain(modules).chain(token).chain(updates).collect()
+        let mig = self.mig.iter().map(|mig| format!("--mig {}", quoted(&mig.layout)));
+        states.chain(modules).chain(token).chain(updates).chain(mig).collect()
     }
 }
 
@@ -175,9 +180,10 @@ mod tests {
             module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
             vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
+            mig: Some(MigRequest { layout: "3g.20gb,2x2g.10gb".to_owned(), program: None }),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
-            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold";
+            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb";
         assert_eq!(settings.options().join(" "), options);
         assert!(Settings::default().is_empty() && !settings.is_empty());
     }

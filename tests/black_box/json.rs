@@ -53,6 +53,7 @@ fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
         "mig list" => "--gpu a100-sxm4-40gb".to_owned(),
         "mig plan" => "--gpu a100-sxm4-40gb 7x1g.5gb".to_owned(),
         "mig apply" => format!("--root {tree} 7x1g.5gb --yes"),
+        "mig restore" => format!("--root {tree}"),
         "mig assert" => format!("--root {tree} 7x1g.5gb"),
         "mig export" => format!("--root {tree}"),
         "bundle verify" => format!("{repository}/tests/frozen/0.1/bundle"),

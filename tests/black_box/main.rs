@@ -44,6 +44,8 @@ mod locked;
 mod messages;
 mod mig;
 mod mig_brute_force;
+mod mig_changes;
+mod mig_config;
 mod oracle;
 mod plan;
 mod properties;

@@ -5,12 +5,13 @@ use crate::common::{self, Ran, Tree, run};
 use crate::nvidia;
 use gpusetup::compat::{Database, PciDevice};
 use gpusetup::database::embedded;
-use gpusetup::mig::{Geometry, Layout, LayoutFile, fit};
+use gpusetup::mig::{Geometry, Layout, LayoutFile, NamedGpu, fit};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 static SHIPPED: LazyLock<Database> = LazyLock::new(embedded);
@@ -116,6 +117,13 @@ fn what_does_not_fit_is_refused_with_the_reason_and_what_fits() {
         assert!(error.contains(part), "{layout}: {error}");
         assert!(!error.contains('\u{1b}'));
     }
+    // Boards with one id that differ in what they can be partitioned into.
+    let ran = run(&["mig", "plan", "--gpu", "rtx pro 5000", "2x1g.24gb"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("try: gpusetup mig list --gpu 10de:2bb3:10de:204d"), "{}", ran.err);
+    assert_eq!(outline(&planned("10de:2bb3:10de:204d", "2x1g.24gb")).0, "1g.24gb@0 1g.24gb@1");
+    let ran = run(&["mig", "plan", "--gpu", "10de:2bb3:10de:204d", "1g.5gb"]);
+    assert!(ran.err.contains("try: gpusetup mig list --gpu 10de:2bb3:10de:204d"), "{}", ran.err);
     let (code, error) = refused("t4", "1g.5gb");
     assert_eq!((code, error.as_str()), (4, "no GPU can be given this layout"));
 }
@@ -193,9 +201,12 @@ fn every_configuration_that_mig_parted_ships_is_accepted() {
                 read += 1;
                 let devices = entry.mig_devices.clone().unwrap_or_default();
                 let mut fits = Vec::new();
-                let listed = entry.listed().first().map_or(0, |n| usize::try_from(*n).expect("small"));
+                let listed = match entry.listed().first() {
+                    Some(NamedGpu::Index(index)) => usize::try_from(*index).expect("small"),
+                    _ => 0,
+                };
                 for (device, geometry) in &boards {
-                    let is_for = entry.is_for(listed, Some(*device), None);
+                    let is_for = entry.is_for(listed, None, Some(*device), None);
                     let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
                     let Ok(layout) = Layout::counted(geometry, counted) else { continue };
                     if is_for {
@@ -203,7 +214,7 @@ fn every_configuration_that_mig_parted_ships_is_accepted() {
                     }
                 }
                 // Without a filter it may be meant for one of several boards with a profile of this name.
-                let named = entry.is_for(listed, None, None);
+                let named = entry.is_for(listed, None, None, None);
                 let accepted =
                     if named { fits.iter().any(|(_, fits)| *fits) } else { fits.iter().all(|(_, fits)| *fits) };
                 let of_no_board = ["3g.95gb", "4g.95gb", "7g.189gb"].iter().any(|name| devices.contains_key(*name));
@@ -263,7 +274,7 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
         ("", "expected"),
         ("version: v2\nmig-configs: {}\n", "its version is \"v2\"; gpusetup reads v1"),
         (&of("    []\n"), "\"x\" has no entries"),
-        (&of("    - devices: some\n      mig-enabled: true\n"), "at line 4"),
+        (&of("    - devices: some\n      mig-enabled: true\n"), "(line 4,"),
         (&of("    - devices: all\n      mig-enabled: true\n"), "without mig-devices"),
         (
             &of("    - devices: all\n      mig-enabled: false\n      mig-devices: {\"1g.5gb\": 1}\n"),
@@ -273,8 +284,18 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
             &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": 0}\n"),
             "no instances of 1g.5gb",
         ),
-        (&of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": -1}\n"), "at line 6"),
-        (&of("    - devices: all\n      mig-enabled: true\n      mig-device: {}\n"), "mig-device"),
+        (
+            &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": -1}\n"),
+            "a number from 0 on is expected, not `-1` (line 6,",
+        ),
+        (
+            &of("    - devices: all\n      mig-enabled: true\n      mig-device: {}\n"),
+            "there is no key `mig-device`; the keys are: device-filter, devices, mig-enabled, mig-devices",
+        ),
+        (&of("    - mig-enabled: false\n"), "the key `devices` is missing"),
+        (&of("    - devices: [gpu7]\n      mig-enabled: false\n"), "neither the index of a GPU nor its UUID"),
+        (&of("    - devices: [GPU-7]\n      mig-enabled: false\n"), "names GPU-7, which is not among the GPUs"),
+        (&of("    - devices: all\n      mig-enabled: 1\n"), "true or false is expected, not `1`"),
         (&of("    - devices: all\n      device-filter: \"0x20B08086\"\n      mig-enabled: false\n"), "end in 10DE"),
         (&of("    - devices: [7]\n      mig-enabled: false\n"), "names GPU 7"),
         (&deep, "line"),
@@ -283,7 +304,9 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
         assert!(told.contains(part), "{part}\n{told}");
     }
     let two = "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: false}]\n  b: [{devices: all, mig-enabled: false}]\n";
-    assert!(refused(two, &[]).contains("the name of a configuration is needed; the file has: a, b"));
+    let told = refused(two, &[]);
+    assert!(told.contains("the name of a configuration is needed; the file has: a, b"), "{told}");
+    assert!(told.contains(&format!("try: gpusetup mig plan --gpu {A100} --file")), "{told}");
     assert!(refused(two, &["--name", "c"]).contains("no configuration is called \"c\""));
     let twice =
         of("    - {devices: all, mig-enabled: false}\n    - {devices: [0], mig-enabled: true, mig-devices: {}}\n");
@@ -291,53 +314,65 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
 }
 
 /// A host with two A100 and a running driver, whose library says `answers`.
-struct Host {
-    tree: Tree,
-    libraries: tempfile::TempDir,
+pub struct Host {
+    pub tree: Tree,
+    pub libraries: tempfile::TempDir,
 }
 
 impl Host {
-    fn saying(answers: &str) -> Self {
+    pub fn saying(answers: &str) -> Self {
         let libraries = tempfile::tempdir().expect("a temporary directory");
         nvidia::put(libraries.path(), &format!("count=2\n{answers}"));
         Self { tree: Tree::debian_12(), libraries }
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().expect("gpusetup runs"))
+    }
+
+    /// Runs a command that is killed.
+    pub fn killed(&self, arguments: &[&str]) {
+        let output = self.command(arguments).output().expect("gpusetup runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(9), "{}: {told}", output.status);
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = common::program_as_root();
         let stand_ins = nvidia::stand_ins(self.libraries.path());
         let (variable, libraries) = stand_ins.split_once('=').expect("NAME=VALUE");
-        command.args(arguments).arg("--root").arg(self.tree.path()).stdin(Stdio::null()).env(variable, libraries);
-        Ran::of(command.output().expect("gpusetup runs"))
+        let all = format!("{libraries}:nvidia-smi={}", self.libraries.path().join("nvidia-smi").display());
+        command.args(arguments).arg("--root").arg(self.tree.path()).stdin(Stdio::null()).env(variable, all);
+        command
     }
 
-    fn apply(&self, layout: &[&str]) -> Ran {
+    pub fn apply(&self, layout: &[&str]) -> Ran {
         self.run(&[&["mig", "apply", "--yes"], layout].concat())
     }
 
     /// Applies a layout, which succeeds.
-    fn applied(&self, layout: &[&str]) -> String {
+    pub fn applied(&self, layout: &[&str]) -> String {
         let ran = self.apply(layout);
         assert_eq!(ran.code, 0, "{layout:?}: {}{}", ran.out, ran.err);
         ran.out + &ran.err
     }
 
     /// The library's state of a GPU: its instances, each "id profile start compute".
-    fn instances(&self, gpu: usize) -> String {
+    pub fn instances(&self, gpu: usize) -> String {
         self.state(gpu, "instances")
     }
 
-    fn state(&self, gpu: usize, key: &str) -> String {
+    pub fn state(&self, gpu: usize, key: &str) -> String {
         let text = fs::read_to_string(self.libraries.path().join("state")).unwrap_or_default();
         let key = format!("{gpu}.{key}=");
         text.lines().rev().find_map(|line| line.strip_prefix(&key)).unwrap_or_default().to_owned()
     }
 
-    fn changes(&self) -> usize {
+    pub fn changes(&self) -> usize {
         fs::read_to_string(self.libraries.path().join("state")).unwrap_or_default().lines().count()
     }
 
-    fn answer(&self, answers: &str) {
+    pub fn answer(&self, answers: &str) {
         fs::write(self.libraries.path().join("answers"), format!("count=2\n{answers}")).expect("written");
     }
 }
@@ -406,33 +441,6 @@ fn what_was_exported_is_applied_elsewhere() {
     assert_eq!(held.code, 0, "{}{}", held.out, held.err);
 }
 
-#[test]
-fn a_boot_restores_the_layout_of_all_gpus() {
-    let host = Host::saying("");
-    host.applied(&["7x1g.5gb", "--device", "0"]);
-    host.applied(&["2x3g.20gb", "--device", "1", "--at-boot"]);
-    let text = |path: &str| fs::read_to_string(host.tree.path().join(path)).unwrap_or_default();
-    let unit = text("etc/systemd/system/gpusetup-mig.service");
-    let command =
-        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/env gpusetup ")).expect("a command");
-    assert_eq!(text("etc/systemd/system/multi-user.target.wants/gpusetup-mig.service"), unit);
-    let before = [host.instances(0), host.instances(1)];
-    let file = host.tree.path().join("etc/gpusetup/mig.yaml").display().to_string();
-    let command = command.replace("/etc/gpusetup/mig.yaml", &file);
-    // Two reboots on one day: no modes and no instances are left after each.
-    for boot in 1..=2 {
-        fs::remove_file(host.libraries.path().join("state")).expect("removed");
-        let ran = host.run(&command.split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.code, 0, "{boot}: {}{}", ran.out, ran.err);
-        assert_eq!([host.instances(0), host.instances(1)], before, "boot {boot}");
-    }
-    // Rolled back, with the runs before: no unit is left.
-    for _ in 0..3 {
-        assert_eq!(host.run(&["rollback", "--yes"]).code, 0);
-    }
-    assert_eq!(text("etc/systemd/system/gpusetup-mig.service"), "");
-}
-
 /// Every configuration of mig-parted for this board, one after the other on one GPU, read back each time.
 #[test]
 fn mig_parteds_configurations_are_applied_and_read_back() {
@@ -464,9 +472,7 @@ fn what_the_driver_refuses_is_said_and_undone() {
     let ran = host.apply(&["7x1g.5gb", "--device", "0"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
     assert!(ran.err.contains("nvmlComputeInstanceDestroy") && ran.err.contains("in use"), "{}", ran.err);
-    host.answer("");
-    let undone = host.run(&["rollback", "--yes"]);
-    assert_eq!(undone.code, 0, "{}{}", undone.out, undone.err);
+    assert!(ran.err.contains("the GPUs have their previous modes and instances again"), "{}", ran.err);
     assert_eq!(host.run(&["mig", "assert", "--device", "0", "2x3g.20gb"]).code, 0);
 
     // A GPU in use does not change its mode: no change is left pending.
@@ -480,7 +486,8 @@ fn what_the_driver_refuses_is_said_and_undone() {
     let host = Host::saying("activation=16\n");
     let ran = host.apply(&["2x3g.20gb", "--device", "0"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("the GPU must be reset, or the host rebooted"), "{}", ran.err);
+    assert!(ran.err.contains("waits for a reset, which this machine does not offer"), "{}", ran.err);
+    assert!(ran.err.contains("try: sudo gpusetup resume"), "{}", ran.err);
     assert_eq!(host.state(0, "mig"), "0 1 0");
     fs::write(host.libraries.path().join("state"), "0.mig=1 1 0\n").expect("written");
     host.answer("");

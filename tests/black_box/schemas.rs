@@ -8,7 +8,7 @@ use gpusetup::bundle::Manifest;
 use gpusetup::doctor::{Collected, Report};
 use gpusetup::gpus::GpuReport;
 use gpusetup::host::Facts;
-use gpusetup::mig::{AssertedHost, ExportedHost, ListedHost, PlannedHost};
+use gpusetup::mig::{AssertedHost, ExportedHost, ListedHost, PlannedHost, RestoredHost};
 use gpusetup::nvidia::{Cuda, Nvml};
 use gpusetup::plan::{LockFile, Plan};
 use schemars::JsonSchema;
@@ -33,6 +33,7 @@ fn generated() -> BTreeMap<String, Value> {
         ("facts", schema::<Facts>("What `gpusetup facts --json` prints, and `--facts` reads")),
         ("gpus", schema::<GpuReport>("What `gpusetup facts --gpus --json` prints")),
         ("lock", schema::<LockFile>("The lock file: what `gpusetup plan --lock` writes, and `--locked` reads")),
+        ("mig-restore", schema::<RestoredHost>("What `gpusetup mig restore --json` prints")),
         ("mig-assert", schema::<AssertedHost>("What `gpusetup mig assert --json` prints")),
         ("mig-export", schema::<ExportedHost>("What `gpusetup mig export --json` prints")),
         ("mig-list", schema::<ListedHost>("What `gpusetup mig list --json` prints")),

@@ -45,13 +45,13 @@ int main(int count, char **words)
 "#;
 
 /// A host with a driver and two A100, whose NVML stands in.
-struct Host {
-    tree: Tree,
-    libraries: tempfile::TempDir,
+pub struct Host {
+    pub tree: Tree,
+    pub libraries: tempfile::TempDir,
 }
 
 impl Host {
-    fn saying(answers: &str) -> Self {
+    pub fn saying(answers: &str) -> Self {
         let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nvidia")).gpu(
             "0000:18:00.0",
             "20b0",
@@ -76,7 +76,7 @@ impl Host {
         assert!(made.expect("gcc is there").success());
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> Ran {
         let program = common::program();
         // Whoever is not root is so among themselves.
         let mut command = if rustix::process::geteuid().is_root() {
@@ -98,18 +98,18 @@ impl Host {
     }
 
     /// What a GPU was given last, by the stand-in's key: `0.power_limit`.
-    fn state(&self, key: &str) -> Option<String> {
+    pub fn state(&self, key: &str) -> Option<String> {
         let text = fs::read_to_string(self.libraries.path().join("state")).unwrap_or_default();
         let value = text.lines().rev().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         value.map(str::to_owned)
     }
 
-    fn read(&self, path: &str) -> Option<String> {
+    pub fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.tree.path().join(path)).ok()
     }
 }
 
-fn step<'a>(plan: &'a Value, id: &str) -> Option<&'a Value> {
+pub fn step<'a>(plan: &'a Value, id: &str) -> Option<&'a Value> {
     plan["steps"].as_array().expect("a list").iter().find(|step| step["id"] == id)
 }
 

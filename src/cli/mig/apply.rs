@@ -1,22 +1,20 @@
 //! `gpusetup mig apply`: carries out a plan that partitions GPUs.
 
-use super::super::Problem;
 use super::super::options::{ColorOption, LookOptions, RunOptions};
 use super::super::run::{Ended, agreed, begin, propose, tell_result_of, writing_on};
-use super::super::say;
+use super::super::{Problem, say};
 use super::boards::{HereOptions, facts};
 use super::wanted::{Task, Tasks, WantedOptions};
-use crate::apply;
+use super::{clients, program};
+use crate::apply::{self, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Holder, holders};
-use crate::mig::{Wanted, described, exported, needed, removed};
-use crate::nvidia::MigPlace;
-use crate::plan::{GpuPartition, Plan, partition};
+use crate::mig::at_boot;
+use crate::paths::MIG_LAYOUT;
+use crate::plan::{GpuPartition, MigAtBoot, MigUnits, Plan, partition, partition_of};
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
-use crate::system::{Program, System};
-use std::collections::BTreeSet;
+use crate::system::System;
 
 /// Flags of `mig apply`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +31,7 @@ pub struct Options {
     /// Restore this layout at every boot, too
     ///
     /// GPU instances do not survive a reboot, and from Hopper on neither does the MIG mode. The layout of all GPUs is written to
-    /// /etc/gpusetup/mig.yaml, which the unit gpusetup-mig.service applies.
+    /// /etc/gpusetup/mig.yaml, which the unit gpusetup-mig.service restores.
     #[arg(long, help_heading = "Run")]
     at_boot: bool,
     #[command(flatten)]
@@ -58,6 +56,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         let tasks = options.wanted.tasks(options.here.reported(database)?, &[])?;
         tasks.left_out.iter().for_each(|text| say(text));
         let (plan, units) = plan(options, system, database, &tasks)?;
+        if !options.at_boot && system.exists(MIG_LAYOUT) {
+            say(&format!("boots restore the layouts of {MIG_LAYOUT}; --at-boot replaces them by this one"));
+        }
         if plan.steps.is_empty() {
             teller.end("Nothing to do: the GPUs have this layout.");
             return Ok(Ended::Untouched);
@@ -70,12 +71,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             }
         }
         account.plan(&plan);
-        let ended = begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller);
-        if ended.is_err() {
-            // Who repeats it would find them stopped, and leave them so.
-            units.iter().for_each(|unit| start(system, unit));
-        }
-        ended
+        let config = options.run.config(Default::default());
+        begin(&plan, &options.run, config, system, account, &mut teller)
+            .map_err(|problem| undone(options, system, database, &units, problem, &mut teller))
     });
     if options.json && ended.is_ok() {
         tell_result_of(&options.here.system())?;
@@ -83,115 +81,65 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     ended
 }
 
-/// Starts a unit that was stopped.
-fn start(system: &System, unit: &str) {
-    let started = system.run(&Program::new(["systemctl", "start", unit]).undisturbed());
-    if !started.is_ok_and(|output| output.succeeded()) {
-        say(&format!("{unit} could not be started again: sudo systemctl start {unit}"));
-    }
-}
-
-/// What is to be done, and the units that stop meanwhile. Without a change it has no steps.
-fn plan(
+/// Gives the GPUs back what they had before a run that failed. A mode that waits for a reset of the GPU is left: the run is resumed after
+/// it, as is one that was interrupted.
+fn undone(
     options: &Options,
     system: &System,
     database: &Database,
-    tasks: &Tasks,
-) -> Result<(Plan, Vec<String>), Problem> {
-    let gpus = tasks.all.iter().map(of_task).collect::<Result<Vec<_>, _>>()?;
-    let gpus: Vec<_> = gpus.into_iter().flatten().collect();
-    let units = if gpus.is_empty() { Vec::new() } else { units_to_stop(options, system, database, tasks)? };
-    let at_boot = if options.at_boot { Some(layouts(options, database, tasks)?) } else { None };
-    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-    let plan = partition(database, facts(system, database)?, Request::no_wishes(today), &gpus, &units, at_boot);
-    Ok((plan, units))
-}
-
-/// The layouts of all GPUs as a file, as they will be.
-fn layouts(options: &Options, database: &Database, tasks: &Tasks) -> Result<String, Problem> {
-    let all = options.here.every(database)?;
-    let wanted = tasks.all.iter().map(|task| (task.board.index, &task.wanted)).collect();
-    let host = exported("boot", &all, &wanted)
-        .map_err(|board| Problem::unexpected(format!("{board} has an instance of an unknown profile")))?;
-    Ok(format!("# Written by gpusetup mig apply --at-boot.\n{}", host.file))
-}
-
-/// What is to become of a GPU. None if nothing changes.
-fn of_task(task: &Task) -> Result<Option<GpuPartition>, Problem> {
-    let Task { board, geometry, wanted } = task;
-    let (Some(gpu), Some(state)) = (&board.address, &board.state) else {
-        return Err(Problem::new(Exit::Blocked, format!("the driver does not report the state of {}", board.shown())));
-    };
-    let partition = |mode, instances| GpuPartition { gpu: gpu.clone(), name: board.name.clone(), mode, instances };
-    let mode = |on| (!board.has_mode(on)).then_some(on);
-    match wanted {
-        Wanted::Off if board.has_mode(false) => Ok(None),
-        Wanted::Off => Ok(Some(partition(Some(false), (!state.instances.is_empty()).then(Vec::new)))),
-        Wanted::Layout(layout) => {
-            let change = needed(board, geometry, layout)
-                .map_err(|_| Problem::unexpected("a layout that fits could not be placed"))?;
-            if board.has_mode(true) && change.is_empty() && removed(board, &change).is_empty() {
-                return Ok(None);
-            }
-            let placed: Vec<_> = change.keep.iter().chain(&change.create).copied().collect();
-            let mut places: Vec<_> = { described(geometry, &placed).into_iter() }
-                .map(|i| MigPlace {
-                    start: i.start.into(),
-                    size: i.size.into(),
-                    profile: i.profile,
-                    id: i.id,
-                    incomplete: false,
-                })
-                .collect();
-            places.sort_unstable();
-            Ok(Some(partition(mode(true), Some(places))))
+    units: &MigUnits,
+    problem: Problem,
+    teller: &mut ProgressPrinter,
+) -> Problem {
+    let boards = options.here.every(database).unwrap_or_default();
+    let waits = boards.iter().any(|board| board.state.as_ref().is_some_and(|s| s.mode.enabled != s.mode.pending));
+    if waits || matches!(problem.exit, Exit::Signal(_)) {
+        // Who repeats it would find them stopped, and leave them so.
+        clients::start(system, &units.paused);
+        let problem = if waits { problem.hint("reboot, then continue") } else { problem };
+        return problem.attempt("sudo gpusetup resume").attempt("sudo gpusetup rollback");
+    }
+    match apply::rollback(system, RollbackScope::Last, &mut |news| teller.tell(news)) {
+        Ok(left) if left.is_empty() => problem.hint("the GPUs have their previous modes and instances again"),
+        Ok(left) => problem.hint(format!("the run was undone, except for: {}", left.join(", "))),
+        Err(e) => {
+            clients::start(system, &units.paused);
+            problem.hint(format!("what was changed could not be undone: {e}")).attempt("sudo gpusetup rollback")
         }
     }
 }
 
-/// The running services that use the GPUs, if they may be stopped. A GPU whose mode changes must not be in use.
-fn units_to_stop(
-    options: &Options,
-    system: &System,
-    database: &Database,
-    tasks: &Tasks,
-) -> Result<Vec<String>, Problem> {
-    let is_active = |unit: &str| {
-        let asked = system.run(&Program::new(["systemctl", "is-active", unit]).undisturbed());
-        asked.is_ok_and(|output| output.succeeded())
+/// What is to be done, and what happens to units meanwhile. Without a change it has no steps.
+fn plan(options: &Options, system: &System, database: &Database, tasks: &Tasks) -> Result<(Plan, MigUnits), Problem> {
+    let gpus = tasks.all.iter().map(|task| of_task(task, database)).collect::<Result<Vec<_>, _>>()?;
+    let gpus: Vec<_> = gpus.into_iter().flatten().collect();
+    let units = match gpus.as_slice() {
+        [] => MigUnits::default(),
+        _ => clients::units(system, database, tasks, options.stop_services)?,
     };
-    let units: Vec<_> =
-        { database.mig_clients.iter() }.map(|c| c.unit.clone()).filter(|unit| is_active(unit)).collect();
-    let changes_mode = |task: &&Task| !task.board.has_mode(matches!(task.wanted, Wanted::Layout(_)));
-    let changing: Vec<_> = tasks.all.iter().filter(changes_mode).collect();
-    let must_be_idle = changing.iter().any(|task| task.board.must_be_idle(database));
-    let of_tasks = |tasks: &[&Task]| -> BTreeSet<u32> {
-        tasks.iter().filter_map(|t| t.board.state.as_ref()).flat_map(|state| state.processes.clone()).collect()
-    };
-    let others: Vec<Holder> = { holders(system).into_iter() }
-        .filter(|holder| holder.unit.as_ref().is_none_or(|unit| !units.contains(unit)))
-        .collect();
-    let among = |processes: &BTreeSet<u32>| -> Vec<String> {
-        let chosen = others.iter().filter(|holder| processes.contains(&holder.process));
-        chosen.map(ToString::to_string).collect()
-    };
-    let blocking: Vec<String> = match must_be_idle {
-        true => others.iter().map(ToString::to_string).collect(),
-        false => among(&of_tasks(&changing)),
-    };
-    if !changing.is_empty() && !blocking.is_empty() {
-        return Err(Problem::new(Exit::Blocked, format!("programs use the GPUs: {}", blocking.join(", ")))
-            .hint("a GPU that is in use does not change its MIG mode; end them first"));
+    let at_boot = if options.at_boot { Some(layouts(options, system, database, tasks)?) } else { None };
+    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let request = Request::no_wishes(today);
+    Ok((partition(database, facts(system, database)?, request, &gpus, &units, at_boot.as_ref()), units))
+}
+
+/// The layouts of all GPUs, as they will be, and the program that restores them.
+fn layouts(options: &Options, system: &System, database: &Database, tasks: &Tasks) -> Result<MigAtBoot, Problem> {
+    let all = options.here.every(database)?;
+    let wanted = tasks.all.iter().map(|task| (task.board.index, &task.wanted)).collect();
+    let layouts = at_boot(&all, &wanted).map_err(|e| Problem::unexpected(e.to_string()))?;
+    let layouts = format!("# Written by gpusetup mig apply --at-boot.\n{layouts}");
+    Ok(MigAtBoot { layouts, program: program::installed(system)? })
+}
+
+/// What is to become of a GPU. None if nothing changes.
+pub fn of_task(task: &Task, database: &Database) -> Result<Option<GpuPartition>, Problem> {
+    let Task { board, geometry, wanted } = task;
+    match (&board.address, &board.state) {
+        (Some(_), Some(_)) => Ok(partition_of(database, board, geometry, wanted)),
+        _ => {
+            let sentence = format!("the driver does not report the state of {}", board.shown());
+            Err(Problem::new(Exit::Blocked, sentence))
+        }
     }
-    let computing = among(&of_tasks(&tasks.all.iter().collect::<Vec<_>>()));
-    if !computing.is_empty() {
-        let names = computing.join(", ");
-        say(&format!("these programs compute on the GPUs; instances that they use cannot be removed: {names}"));
-    }
-    if must_be_idle && !units.is_empty() && !options.stop_services {
-        return Err(Problem::new(Exit::Blocked, format!("services use the GPUs: {}", units.join(", ")))
-            .hint("a GPU that is in use does not change its MIG mode")
-            .hint("add --stop-services: gpusetup stops them, and starts them again afterwards"));
-    }
-    Ok(if options.stop_services { units } else { Vec::new() })
 }

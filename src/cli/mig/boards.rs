@@ -8,14 +8,10 @@ use crate::exit::Exit;
 use crate::gpus::why_silent;
 use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
 use crate::mig::Board;
-use crate::nvidia::{Answer, Library, MigHost, NVML, Question, ask, limit, own};
+use crate::nvidia::{Answer, MigHost};
 use crate::system::System;
 use crate::text::quoted;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// How long a driver may take to answer. Each GPU may have to be initialised first.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Which GPUs.
 #[derive(Debug, clap::Args)]
@@ -34,7 +30,7 @@ pub struct BoardOptions {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Host")]
 pub struct HereOptions {
-    /// Only these GPUs, by index or bus address: 0,3 [default: all that can be partitioned]
+    /// Only these GPUs, by index, bus address or UUID: 0,3 [default: all that can be partitioned]
     #[arg(short = 'i', long, value_name = "LIST", value_delimiter = ',')]
     pub device: Vec<String>,
     /// Use the tree at DIR as the host: an image, a chroot, a mounted disk
@@ -105,11 +101,7 @@ impl HereOptions {
 
     /// All of this host's GPUs, as their driver reports them.
     pub fn every(&self, database: &Database) -> Result<Vec<Board>, Problem> {
-        let all = reported(&self.system(), database)?.map_err(|why| no_report(&why))?;
-        match all.iter().find_map(|board| Some((board, board.unread.as_ref()?))) {
-            Some((board, why)) => Err(unread(board, why)),
-            None => Ok(all),
-        }
+        every_of(&self.system(), database)
     }
 
     /// The host.
@@ -118,11 +110,11 @@ impl HereOptions {
     }
 
     /// The GPUs that `--device` names.
-    fn chosen(&self, mut all: Vec<Board>) -> Result<Vec<Board>, Problem> {
+    pub fn chosen(&self, mut all: Vec<Board>) -> Result<Vec<Board>, Problem> {
         for word in &self.device {
             if !all.iter().any(|board| is_named(board, word)) {
                 let there: Vec<_> = all.iter().map(Board::shown).collect();
-                return Err(Problem::usage(format!("no GPU has the index or bus address {word} (--device)"))
+                return Err(Problem::usage(format!("no GPU has the index, bus address or UUID {word} (--device)"))
                     .hint(format!("there are: {}", there.join(", "))));
             }
         }
@@ -133,9 +125,19 @@ impl HereOptions {
     }
 }
 
+/// All GPUs of a host, as their driver reports them.
+pub fn every_of(system: &System, database: &Database) -> Result<Vec<Board>, Problem> {
+    let all = reported(system, database)?.map_err(|why| no_report(&why))?;
+    match all.iter().find_map(|board| Some((board, board.unread.as_ref()?))) {
+        Some((board, why)) => Err(unread(board, why)),
+        None => Ok(all),
+    }
+}
+
 fn is_named(board: &Board, word: &str) -> bool {
     let address = |text: &str| crate::host::bus_address(text);
     word.parse() == Ok(board.index)
+        || board.uuid.as_deref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(word))
         || board.address.as_deref().is_some_and(|at| address(word).is_some_and(|word| Some(word) == address(at)))
 }
 
@@ -170,8 +172,7 @@ fn reported(system: &System, database: &Database) -> Result<Result<Vec<Board>, S
     if let Some(why) = why_silent(system, &facts(system, database)?) {
         return Ok(Err(why));
     }
-    let question = Question::new(Library::Mig, [NVML]).limit(limit(PATIENCE));
-    Ok(match ask::<MigHost>(own(), &question) {
+    Ok(match crate::gpus::partitions() {
         Answer::Is(MigHost { refused: None, gpus }) if gpus.is_empty() => return Err(no_gpu()),
         Answer::Is(MigHost { refused: None, gpus }) => {
             Ok({ gpus.iter().enumerate() }.map(|(n, gpu)| Board::reported(database, n, gpu)).collect())

@@ -2,10 +2,10 @@
 
 use super::super::Problem;
 use crate::exit::Exit;
-use crate::mig::{Board, Geometry, Layout, LayoutError, LayoutFile, Shortage, Wanted, fit, nearest};
+use crate::mig::{Board, Entry, Geometry, Layout, LayoutError, LayoutFile, Shortage, Wanted, fit, nearest};
 use crate::system::input;
 use crate::text::{quoted, quoted_path};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A layout: in words, or as a configuration of a file.
 #[derive(Debug, clap::Args)]
@@ -33,6 +33,7 @@ pub struct Task {
 }
 
 /// What is to become of the GPUs, and what to say about those that are left out.
+#[derive(Default)]
 pub struct Tasks {
     /// In the order of the GPUs.
     pub all: Vec<Task>,
@@ -40,100 +41,155 @@ pub struct Tasks {
     pub left_out: Vec<String>,
 }
 
+/// The layouts of a file for GPUs.
+pub struct LayoutSource<'a> {
+    /// The file, for messages.
+    pub path: &'a Path,
+    /// The name of the configuration.
+    pub name: &'a str,
+    /// Its entries.
+    pub entries: &'a [Entry],
+}
+
 impl WantedOptions {
-    /// What is to become of these GPUs. Every layout fits.
-    pub fn tasks(&self, boards: Vec<Board>, assumed: &[String]) -> Result<Tasks, Problem> {
-        let mut tasks = Tasks { all: Vec::new(), left_out: Vec::new() };
-        match &self.file {
-            None => self.of_words(boards, &mut tasks)?,
-            Some(path) => self.of_file(path, boards, &mut tasks)?,
-        }
+    /// What is to become of these GPUs, which these specifications may have named. Every layout fits.
+    pub fn tasks(&self, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
+        let tasks = match &self.file {
+            None => self.of_words(boards, specs)?,
+            Some(path) => self.of_file(path, boards, specs)?,
+        };
         if tasks.all.is_empty() {
             let problem = Problem::new(Exit::NothingFits, "no GPU can be given this layout");
-            return Err(tasks.left_out.into_iter().fold(problem, Problem::hint).attempt("gpusetup mig list"));
+            let again = format!("gpusetup mig list{}", which(None, specs));
+            return Err(tasks.left_out.into_iter().fold(problem, Problem::hint).attempt(again));
         }
         for task in &tasks.all {
-            if let Wanted::Layout(layout) = &task.wanted {
-                let again = |layout: &str| again(&task.board, assumed, layout);
-                fit(&task.geometry, layout)
-                    .map_err(|short| does_not_fit(&task.board, &task.geometry, layout, &short, &again))?;
-            }
+            task.fits(specs)?;
         }
         Ok(tasks)
     }
 
-    fn of_words(&self, boards: Vec<Board>, tasks: &mut Tasks) -> Result<(), Problem> {
+    fn of_words(&self, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
+        let mut tasks = Tasks::default();
         let text = self.layout.join(",");
         for board in boards {
-            let Some(geometry) = partitionable(&board, tasks)? else { continue };
+            let Some(geometry) = partitionable(&board, &mut tasks, specs)? else { continue };
             let wanted = if text.trim() == "off" {
                 Wanted::Off
             } else {
-                Wanted::Layout(Layout::read(&geometry, &text).map_err(|e| no_layout(&board, &geometry, &e))?)
+                let layout = Layout::read(&geometry, &text);
+                Wanted::Layout(layout.map_err(|e| no_layout(&board, &geometry, &e, specs))?)
             };
             tasks.all.push(Task { board, geometry, wanted });
         }
-        Ok(())
+        Ok(tasks)
     }
 
-    fn of_file(&self, path: &std::path::Path, boards: Vec<Board>, tasks: &mut Tasks) -> Result<(), Problem> {
+    fn of_file(&self, path: &Path, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
         let text = input::text_or_standard_input(path, input::MOST_CONFIG)?;
-        let wrong = |e: &dyn std::fmt::Display| Problem::usage(format!("{}: {e}", path.display()));
-        let file = LayoutFile::read(&text).map_err(|e| {
-            wrong(&e).hint("gpusetup reads the format of nvidia-mig-parted; gpusetup mig export prints such a file")
-        })?;
+        let file = read(path, &text)?;
         let (name, entries) = file.named(self.name.as_deref()).map_err(|e| {
-            let first = file.names().next().unwrap_or_default();
-            let again = format!("gpusetup mig plan --file {} --name {}", quoted_path(path), quoted(first));
-            wrong(&e).attempt(again)
+            let first = quoted(file.names().next().unwrap_or_default());
+            let which = which(None, specs);
+            let again = format!("gpusetup mig plan{which} --file {} --name {first}", quoted_path(path));
+            wrong(path, &e).attempt(again)
         })?;
-        if let Some(index) =
-            entries.iter().flat_map(|e| e.listed()).find(|listed| !boards.iter().any(|b| is(b, **listed)))
-        {
-            return Err(wrong(&format!("the configuration {name:?} names GPU {index}, which is not among the GPUs")));
+        let source = LayoutSource { path, name, entries };
+        if let Some(missing) = source.missing(&boards).first() {
+            return Err(wrong(path, &missing));
         }
+        source.tasks(boards, specs)
+    }
+}
+
+/// The layouts in a text of a file.
+pub fn read(path: &Path, text: &str) -> Result<LayoutFile, Problem> {
+    LayoutFile::read(text).map_err(|e| {
+        wrong(path, &e).hint("gpusetup reads the format of nvidia-mig-parted; gpusetup mig export prints such a file")
+    })
+}
+
+fn wrong(path: &Path, why: &dyn std::fmt::Display) -> Problem {
+    Problem::usage(format!("{}: {why}", path.display()))
+}
+
+impl LayoutSource<'_> {
+    /// The GPUs that it lists and that are not among these, a sentence each.
+    pub fn missing(&self, boards: &[Board]) -> Vec<String> {
+        let listed = self.entries.iter().flat_map(|entry| entry.listed());
+        let missing = listed.filter(|gpu| !boards.iter().any(|board| gpu.is(board.index, board.uuid.as_deref())));
+        missing
+            .map(|gpu| format!("the configuration {:?} names {gpu}, which is not among the GPUs", self.name))
+            .collect()
+    }
+
+    /// What is to become of these GPUs.
+    pub fn tasks(&self, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
+        let mut tasks = Tasks::default();
         for board in boards {
-            let mut of_board =
-                entries.iter().filter(|e| e.is_for(board.index, board.device, board.subsystem.as_deref()));
-            let Some(entry) = of_board.next() else {
-                tasks.left_out.push(format!("{}: the configuration {name:?} does not name it", board.shown()));
+            let Some(entry) = self.entry_of(&board)? else {
+                tasks.left_out.push(format!("{}: the configuration {:?} does not name it", board.shown(), self.name));
                 continue;
             };
-            if of_board.any(|other| (other.mig_enabled, &other.mig_devices) != (entry.mig_enabled, &entry.mig_devices))
-            {
-                return Err(wrong(&format!("the configuration {name:?} has two layouts for {}", board.shown())));
-            }
             if !entry.mig_enabled && !board.is_capable {
                 continue;
             }
-            let Some(geometry) = partitionable(&board, tasks)? else { continue };
-            let wanted = match &entry.mig_devices {
-                Some(devices) if entry.mig_enabled => {
-                    let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
-                    Wanted::Layout(Layout::counted(&geometry, counted).map_err(|e| no_layout(&board, &geometry, &e))?)
-                }
-                _ => Wanted::Off,
-            };
+            let Some(geometry) = partitionable(&board, &mut tasks, specs)? else { continue };
+            let wanted = entry.wanted(&geometry).map_err(|e| no_layout(&board, &geometry, &e, specs))?;
             tasks.all.push(Task { board, geometry, wanted });
         }
-        Ok(())
+        Ok(tasks)
+    }
+
+    /// The entry for a GPU: several must say the same.
+    fn entry_of(&self, board: &Board) -> Result<Option<&Entry>, Problem> {
+        let is_for =
+            |entry: &&Entry| entry.is_for(board.index, board.uuid.as_deref(), board.device, board.subsystem.as_deref());
+        let mut of_board = self.entries.iter().filter(is_for);
+        let Some(entry) = of_board.next() else { return Ok(None) };
+        if of_board.any(|other| (other.mig_enabled, &other.mig_devices) != (entry.mig_enabled, &entry.mig_devices)) {
+            let why = format!("the configuration {:?} has two layouts for {}", self.name, board.shown());
+            return Err(wrong(self.path, &why));
+        }
+        Ok(Some(entry))
     }
 }
 
-fn is(board: &Board, index: u64) -> bool {
-    usize::try_from(index) == Ok(board.index)
+impl Task {
+    /// Whether the layout fits the GPU.
+    pub fn fits(&self, specs: &[String]) -> Result<(), Problem> {
+        let Wanted::Layout(layout) = &self.wanted else { return Ok(()) };
+        fit(&self.geometry, layout).map(drop).map_err(|short| self.does_not_fit(layout, &short, specs))
+    }
+
+    fn does_not_fit(&self, layout: &Layout, short: &[Shortage], specs: &[String]) -> Problem {
+        let Self { board, geometry, .. } = self;
+        let mut texts = short.iter().map(|shortage| shortage.text(geometry));
+        let first = texts.next().unwrap_or_default();
+        let sentence = format!("{} does not fit {}: {first}", layout.text(geometry), board.shown());
+        let mut problem = Problem::new(Exit::NothingFits, sentence);
+        problem.because = texts.chain(geometry.assumed.iter().cloned()).collect();
+        let again = |layout: &Layout| {
+            let which = which(Some(board), specs);
+            format!("gpusetup mig plan{which} {}", layout.text(geometry))
+        };
+        nearest(geometry, layout).iter().fold(problem, |problem, layout| problem.attempt(again(layout)))
+    }
+}
+
+/// The options that choose the GPUs that specifications named, or else this GPU of the host.
+fn which(board: Option<&Board>, specs: &[String]) -> String {
+    match board {
+        Some(board) if specs.is_empty() => format!(" --device {}", board.index),
+        _ => specs.iter().map(|spec| format!(" --gpu {}", quoted(spec))).collect(),
+    }
 }
 
 /// What a GPU can be partitioned into. None if it cannot be, which is said.
-fn partitionable(board: &Board, tasks: &mut Tasks) -> Result<Option<Geometry>, Problem> {
+fn partitionable(board: &Board, tasks: &mut Tasks, specs: &[String]) -> Result<Option<Geometry>, Problem> {
     match &board.geometry {
         Some(geometry) => Ok(Some(geometry.clone())),
-        None if board.is_capable => {
-            let sentence = format!("{}: the database has no MIG profiles of this board", board.shown());
-            Err(Problem::new(Exit::NothingFits, sentence)
-                .hint("with MIG on, the driver lists them: sudo nvidia-smi -mig 1, then run this again on the host")
-                .attempt("gpusetup db list gpus"))
-        }
+        None if board.is_capable => Err(no_profiles(board, specs)),
         None => {
             tasks.left_out.push(format!("{} cannot be partitioned", board.shown()));
             Ok(None)
@@ -141,39 +197,22 @@ fn partitionable(board: &Board, tasks: &mut Tasks) -> Result<Option<Geometry>, P
     }
 }
 
-fn no_layout(board: &Board, geometry: &Geometry, e: &LayoutError) -> Problem {
+fn no_profiles(board: &Board, specs: &[String]) -> Problem {
+    if let (false, [first, ..]) = (specs.is_empty(), board.variants.as_slice()) {
+        let id = first.split_once(' ').map_or(first.as_str(), |(id, _)| id);
+        let sentence = format!("{}: boards with this id have different MIG profiles", board.shown());
+        let hint = format!("name the subsystem, too: {}", board.variants.join(", "));
+        return Problem::new(Exit::NothingFits, sentence).hint(hint).attempt(format!("gpusetup mig list --gpu {id}"));
+    }
+    let sentence = format!("{}: the database has no MIG profiles of this board", board.shown());
+    Problem::new(Exit::NothingFits, sentence)
+        .hint("with MIG on, the driver lists them: sudo nvidia-smi -mig 1, then run this again on the host")
+        .attempt("gpusetup db list gpus")
+}
+
+fn no_layout(board: &Board, geometry: &Geometry, e: &LayoutError, specs: &[String]) -> Problem {
     let profiles: Vec<_> = geometry.profiles.iter().map(|p| p.name.as_str()).collect();
-    let sentence = format!("{}: {e}", board.shown());
-    let assumed = board.device.filter(|_| board.address.is_none());
-    let which = assumed.map(|device| format!(" --gpu 10de:{device}")).unwrap_or_default();
-    Problem::usage(sentence)
+    Problem::usage(format!("{}: {e}", board.shown()))
         .hint(format!("its profiles are: {}", profiles.join(", ")))
-        .attempt(format!("gpusetup mig list{which}"))
-}
-
-/// The same command with another layout.
-fn again(board: &Board, assumed: &[String], layout: &str) -> String {
-    let which = if assumed.is_empty() {
-        format!("--device {}", board.index)
-    } else {
-        let specs: Vec<_> = assumed.iter().map(|spec| format!("--gpu {}", quoted(spec))).collect();
-        specs.join(" ")
-    };
-    format!("gpusetup mig plan {which} {layout}")
-}
-
-fn does_not_fit(
-    board: &Board,
-    geometry: &Geometry,
-    layout: &Layout,
-    short: &[Shortage],
-    again: &dyn Fn(&str) -> String,
-) -> Problem {
-    let mut texts = short.iter().map(|shortage| shortage.text(geometry));
-    let first = texts.next().unwrap_or_default();
-    let mut problem =
-        Problem::new(Exit::NothingFits, format!("{} does not fit {}: {first}", layout.text(geometry), board.shown()));
-    problem.because = texts.chain(geometry.assumed.iter().cloned()).collect();
-    let similar = nearest(geometry, layout);
-    similar.iter().fold(problem, |problem, layout| problem.attempt(again(&layout.text(geometry))))
+        .attempt(format!("gpusetup mig list{}", which(Some(board), specs)))
 }

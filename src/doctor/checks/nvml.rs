@@ -2,13 +2,14 @@
 
 use super::containers::without_library;
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Evidence, Verdict, concerned};
+use crate::doctor::{Answer, BootLayouts, Evidence, Verdict, concerned};
 use crate::gpu_guide::GpuRule;
 use crate::gpus::guide;
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown};
+use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown, codes};
 use crate::operation::{Operation, Service};
+use crate::paths::MIG_LAYOUT;
 
 /// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
 pub fn answers(seen: &Evidence) -> Verdict {
@@ -50,31 +51,33 @@ pub fn answers(seen: &Evidence) -> Verdict {
 fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
     let in_container = seen.facts.machine.kind == MachineKind::Container;
     let verdict = match refused.code {
-        Some(MISMATCH) if no_driver_of_its_own(seen).is_none() => {
+        Some(codes::OTHER_VERSION) if no_driver_of_its_own(seen).is_none() => {
             return Verdict::skip(format!(
                 "{} reports that the library and the kernel module differ in version",
                 CheckId::GS501
             ));
         }
         Some(_) if is_fault(refused) => return Verdict::skip(format!("{} reports the GPU's error", CheckId::GS903)),
-        Some(MISMATCH) => Verdict::fail("the driver's libraries in this container do not match the host's driver")
-            .advise("restart the container: it then gets the libraries of the host's driver", [""; 0]),
+        Some(codes::OTHER_VERSION) => {
+            Verdict::fail("the driver's libraries in this container do not match the host's driver")
+                .advise("restart the container: it then gets the libraries of the host's driver", [""; 0])
+        }
         _ if seen.facts.machine.kind == MachineKind::Jetson => Verdict::skip("a Jetson's driver need not support NVML"),
         None => without_library(seen, "libnvidia-ml.so.1", "utility").unwrap_or_else(|| {
             Verdict::fail("programs cannot find NVML, libnvidia-ml.so.1")
                 .advise("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"])
         }),
-        Some(NO_PERMISSION) => Verdict::warn("this user has no access to the driver: the GPUs were not checked")
+        Some(codes::NO_PERMISSION) => Verdict::warn("this user has no access to the driver: the GPUs were not checked")
             .advise(
                 "check the permissions of the devices, or run doctor as root",
                 ["ls -l /dev/nvidia*", "sudo gpusetup doctor"],
             ),
-        Some(NOT_LOADED) => Verdict::fail("NVML reports that the driver is not loaded").advise(
+        Some(codes::NOT_LOADED) => Verdict::fail("NVML reports that the driver is not loaded").advise(
             "load the module; the kernel's log then shows the cause",
             ["sudo modprobe nvidia", "sudo dmesg | tail"],
         ),
         // A systemd reload removes containers' access to the devices: nvidia-container-toolkit's issues 48 and 251.
-        Some(UNKNOWN | BY_SYSTEM) if in_container => {
+        Some(codes::UNKNOWN | codes::BLOCKED_BY_SYSTEM) if in_container => {
             Verdict::fail("the container has lost access to the GPUs' devices: its cgroup was reset")
                 .advise("restart the container; on the host, pass the devices by CDI", ["ls -l /dev/nvidia*"])
         }
@@ -86,16 +89,12 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
     verdict.saw(refused.to_string())
 }
 
-/// NVML's error codes: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
-const NO_PERMISSION: i32 = 4;
-const NOT_LOADED: i32 = 9;
-const BY_SYSTEM: i32 = 17;
-const MISMATCH: i32 = 18;
-const UNKNOWN: i32 = 999;
-
 /// Error codes of a faulty GPU: power, interrupts, infoROM, lost, reset required.
 fn is_fault(refused: &Refused) -> bool {
-    matches!(refused.code, Some(8 | 11 | 14 | 15 | 16))
+    matches!(
+        refused.code,
+        Some(codes::NO_POWER | codes::NO_INTERRUPTS | codes::BAD_INFOROM | codes::GPU_LOST | codes::RESET_REQUIRED)
+    )
 }
 
 fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
@@ -105,7 +104,7 @@ fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
 /// NVML's message if its library does not match the loaded module.
 pub fn mismatch(seen: &Evidence) -> Option<String> {
     let Answer::Is(nvml) = &seen.nvml else { return None };
-    nvml.refused.as_ref().filter(|r| r.code == Some(MISMATCH)).map(Refused::to_string)
+    nvml.refused.as_ref().filter(|r| r.code == Some(codes::OTHER_VERSION)).map(Refused::to_string)
 }
 
 /// Faults of GPUs that NVML reports.
@@ -117,14 +116,16 @@ pub fn faults(seen: &Evidence) -> Vec<Verdict> {
     sick.map(|(gpu, refused)| {
         let reset = if gpu.is_some() { "sudo nvidia-smi --gpu-reset -i {gpus}" } else { "sudo nvidia-smi --gpu-reset" };
         let (cause, text, command) = match refused.code {
-            Some(8) => ("{lacks|lack} power cables", "connect all power cables", "sudo poweroff"),
-            Some(11) => (
+            Some(codes::NO_POWER) => ("{lacks|lack} power cables", "connect all power cables", "sudo poweroff"),
+            Some(codes::NO_INTERRUPTS) => (
                 "cannot deliver interrupts to the driver",
                 "try another PCI slot or firmware version",
                 "sudo dmesg | grep NVRM",
             ),
-            Some(14) => ("{has|have} a damaged infoROM", "ask the vendor for a replacement", "nvidia-smi -q"),
-            Some(16) => (
+            Some(codes::BAD_INFOROM) => {
+                ("{has|have} a damaged infoROM", "ask the vendor for a replacement", "nvidia-smi -q")
+            }
+            Some(codes::RESET_REQUIRED) => (
                 "must be reset before {it|they} can be used",
                 "stop the programs that use the GPU, then reset it",
                 reset,
@@ -334,7 +335,7 @@ pub fn persistence(seen: &Evidence) -> Verdict {
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("the host has no data-centre GPU"))
 }
 
-/// Whether the MIG mode that was set is active.
+/// Whether the MIG mode that was set is active, and the GPUs have the layouts that boots restore.
 pub fn mig(seen: &Evidence) -> Verdict {
     let gpus = match gpus(seen) {
         Ok(gpus) => gpus,
@@ -362,7 +363,24 @@ pub fn mig(seen: &Evidence) -> Verdict {
             [reset(gpu), "sudo reboot".to_owned()],
         )
     });
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
+    let layouts = seen.boot_layouts.iter().flat_map(boot_layouts);
+    Verdict::worst(each.chain(layouts)).unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
+}
+
+/// The GPUs that do not have the layout that boots restore.
+fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
+    const RESTORE: [&str; 2] = ["sudo gpusetup mig restore", "journalctl -b -u gpusetup-mig.service"];
+    let problem = layouts.problem.iter().map(|problem| {
+        Verdict::warn(format!("the MIG layouts of {MIG_LAYOUT} cannot be restored: {problem}"))
+            .advise("write the layouts of the GPUs again", ["sudo gpusetup mig apply --at-boot LAYOUT"])
+    });
+    let differs = layouts.gpus.iter().filter(|gpu| !gpu.holds).map(|gpu| {
+        Verdict::warn(format!("{{gpus}} {{has|have}} the MIG layout {}, and boots restore {}", gpu.found, gpu.wanted))
+            .of_gpu(gpu.gpu.as_str())
+            .saw(format!("{}: layout {}, {MIG_LAYOUT}: {}", gpu.gpu, gpu.found, gpu.wanted))
+            .advise("restore it; the log of the unit says why the boot did not", RESTORE)
+    });
+    problem.chain(differs).collect()
 }
 
 /// GPUs that are not in their fabric: bus address and state.

@@ -1,7 +1,7 @@
 //! What NVIDIA's libraries say of the sound host, and what they say of sick ones.
 
 use super::*;
-use crate::doctor::kernel_log;
+use crate::doctor::{BootLayout, BootLayouts, kernel_log};
 use crate::nvidia::*;
 
 /// An A100 in good health.
@@ -249,6 +249,27 @@ fn a_gpu_that_is_to_be_divided() {
     });
     assert_eq!(waits.status, Status::Warn);
     assert!(waits.evidence.contains(&"in use by nvidia-persiste (process 812)".to_owned()), "{waits:?}");
+    let layout = |holds| BootLayout {
+        gpu: "0000:17:00.0".into(),
+        holds,
+        wanted: "7x1g.5gb".into(),
+        found: if holds { "7x1g.5gb" } else { "none" }.into(),
+    };
+    let restored = |holds| {
+        move |e: &mut Evidence| {
+            mig(true, true, 2)(e);
+            e.boot_layouts = Some(BootLayouts { problem: None, gpus: vec![layout(holds)] });
+        }
+    };
+    assert_eq!(found(restored(true)), [""; 0]);
+    let differs = finding(CheckId::GS802, restored(false));
+    let cause = differs.cause.as_deref().unwrap_or_default();
+    assert!(cause.contains("the MIG layout none, and boots restore 7x1g.5gb"), "{differs:?}");
+    let missing = finding(CheckId::GS802, |e| {
+        mig(true, true, 2)(e);
+        e.boot_layouts = Some(BootLayouts { problem: Some("GPU-7 is not among the GPUs".into()), gpus: Vec::new() });
+    });
+    assert!(missing.cause.as_deref().unwrap_or_default().contains("GPU-7 is not among the GPUs"), "{missing:?}");
     let undivided = |e: &mut Evidence| {
         unstarted(100)(e);
         mig(true, true, 0)(e);

@@ -1,7 +1,9 @@
 //! MIG by NVML: what a driver's GPUs can be partitioned into and how they are, and the calls that change it.
 
 mod calls;
+pub mod smi;
 
+use super::codes::{NOT_SUPPORTED, RESET_REQUIRED};
 use super::library::{Device, Library, NvmlError};
 use super::{Refused, asked, opened, refused};
 use nvml_wrapper_sys::bindings::{nvmlGpuInstance_t, nvmlGpuInstancePlacement_t};
@@ -9,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// NVML's report on the partitions of all GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigHost {
     /// Why NVML cannot report on the GPUs.
     pub refused: Option<Refused>,
@@ -18,9 +21,12 @@ pub struct MigHost {
 
 /// NVML's report on the partitions of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigGpu {
     /// Bus address, `0000:17:00.0`.
     pub address: Option<String>,
+    /// `GPU-` and a UUID.
+    pub uuid: Option<String>,
     /// The product name.
     pub name: Option<String>,
     /// PCI device id.
@@ -41,6 +47,7 @@ pub struct MigGpu {
 
 /// The MIG mode of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigMode {
     /// MIG is on.
     pub enabled: bool,
@@ -50,6 +57,7 @@ pub struct MigMode {
 
 /// A profile that a driver offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigProfileInfo {
     /// The id of nvidia-smi.
     pub id: u32,
@@ -69,6 +77,7 @@ pub struct MigProfileInfo {
 
 /// A GPU instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct MigInstance {
     /// Its id.
     pub id: u32,
@@ -82,7 +91,7 @@ pub struct MigInstance {
     pub compute: Vec<u32>,
 }
 
-/// A GPU instance in its place, with one compute instance of its size.
+/// A GPU instance in its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 #[serde(deny_unknown_fields)]
@@ -95,13 +104,18 @@ pub struct MigPlace {
     pub profile: String,
     /// The id of its profile. It counts for drivers that do not report names.
     pub id: Option<u32>,
-    /// It does not have exactly one compute instance of its size. It gets one when it is set.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub incomplete: bool,
+    /// The profiles of its compute instances, by the driver's ids. None if it has exactly one, of its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute: Option<Vec<u32>>,
 }
 
-const NOT_SUPPORTED: u32 = 3;
-const RESET_REQUIRED: u32 = 16;
+/// A GPU instance with its handle.
+struct Found {
+    handle: nvmlGpuInstance_t,
+    instance: MigInstance,
+    /// The profiles of its compute instances, in ascending order.
+    compute: Vec<u32>,
+}
 
 /// Asks the library with this path or name how the GPUs are partitioned.
 pub fn read(library: &str) -> MigHost {
@@ -118,13 +132,15 @@ pub fn read(library: &str) -> MigHost {
 /// Switches MIG on or off. A mode that waits for a reset that the driver may not do itself, as in a virtual machine, is set; one that
 /// is not active for another reason, as in a GPU that is in use, is an error.
 pub fn set_mode(device: &Device, on: bool) -> Result<(), Refused> {
-    match asked("nvmlDeviceSetMigMode", || device.set_mig_mode(on))? {
+    let status = asked("nvmlDeviceSetMigMode", || device.set_mig_mode(on))?;
+    match status.cast_signed() {
         0 | NOT_SUPPORTED | RESET_REQUIRED => Ok(()),
-        status => Err(refused("nvmlDeviceSetMigMode", &NvmlError::Refused(status))),
+        _ => Err(refused("nvmlDeviceSetMigMode", &NvmlError::Refused(status))),
     }
 }
 
-/// Gives a GPU these instances and no others: those that are there already stay. If that fails, it gets those back that it had.
+/// Gives a GPU these instances and no others: those that are there already stay. If that fails, it gets those back that it had, each
+/// with the compute instances that it had.
 pub fn set_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused> {
     let before = instances(device, wanted)?;
     change_instances(device, wanted).inspect_err(|_| {
@@ -145,11 +161,11 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
     let profiles = device.profiles();
     let mut missing: Vec<&MigPlace> = wanted.iter().collect();
     let there = found(device, &profiles)?;
-    for (handle, instance) in &there {
-        let same = missing.iter().position(|place| is_at(place, instance, &profiles));
-        match same.filter(|_| is_complete(instance, &profiles)) {
+    for found in &there {
+        let same = |place: &&MigPlace| is_at(place, &found.instance, &profiles) && has_compute(place, found, &profiles);
+        match missing.iter().position(same) {
             Some(at) => drop(missing.swap_remove(at)),
-            None => device.destroy(*handle)?,
+            None => device.destroy(found.handle)?,
         }
     }
     // The largest first: a known issue of some drivers.
@@ -162,7 +178,7 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
             says: format!("the driver has no profile {}", place.profile),
         };
         let placement = nvmlGpuInstancePlacement_t { start: place.start, size: place.size };
-        device.create(profile.ok_or_else(none)?.id, placement)?;
+        device.create(profile.ok_or_else(none)?.id, placement, place.compute.as_deref())?;
     }
     Ok(())
 }
@@ -175,11 +191,11 @@ pub fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPlace>, Re
     }
     let profiles = device.profiles();
     let there = found(device, &profiles)?;
-    let place = |instance: &MigInstance| {
-        let complete = is_complete(instance, &profiles);
-        let same = like.iter().find(|place| is_at(place, instance, &profiles));
-        if let Some(place) = same.filter(|_| complete) {
-            return place.clone();
+    let place = |found: &Found| {
+        let instance = &found.instance;
+        let compute = (!is_complete(instance, &profiles)).then(|| found.compute.clone());
+        if let Some(place) = like.iter().find(|place| is_at(place, instance, &profiles)) {
+            return MigPlace { compute, ..place.clone() };
         }
         let name = profiles.iter().find(|p| p.id == instance.profile).and_then(|p| p.name.clone());
         MigPlace {
@@ -187,10 +203,10 @@ pub fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPlace>, Re
             size: instance.size,
             profile: name.unwrap_or_else(|| format!("profile-{}", instance.profile)),
             id: Some(instance.profile),
-            incomplete: !complete,
+            compute,
         }
     };
-    let mut all: Vec<_> = there.iter().map(|(_, instance)| place(instance)).collect();
+    let mut all: Vec<_> = there.iter().map(place).collect();
     all.sort_unstable();
     Ok(all)
 }
@@ -208,6 +224,18 @@ fn is_complete(instance: &MigInstance, profiles: &[MigProfileInfo]) -> bool {
     profile.is_some_and(|profile| instance.compute == [profile.slices])
 }
 
+/// Whether an instance has the compute instances that a place has.
+fn has_compute(place: &MigPlace, found: &Found, profiles: &[MigProfileInfo]) -> bool {
+    match &place.compute {
+        None => is_complete(&found.instance, profiles),
+        Some(wanted) => {
+            let mut wanted = wanted.clone();
+            wanted.sort_unstable();
+            wanted == found.compute
+        }
+    }
+}
+
 /// Whether an instance is this one.
 fn is_at(place: &MigPlace, instance: &MigInstance, profiles: &[MigProfileInfo]) -> bool {
     let profile = profiles.iter().find(|profile| profile.id == instance.profile);
@@ -215,13 +243,24 @@ fn is_at(place: &MigPlace, instance: &MigInstance, profiles: &[MigProfileInfo]) 
 }
 
 /// The instances of a GPU, with their handles.
-fn found(device: &Device, profiles: &[MigProfileInfo]) -> Result<Vec<(nvmlGpuInstance_t, MigInstance)>, Refused> {
+fn found(device: &Device, profiles: &[MigProfileInfo]) -> Result<Vec<Found>, Refused> {
     let all = device.gpu_instances(profiles)?.into_iter().map(|(handle, info)| {
-        let compute = device.compute_instances(handle).into_iter().map(|(_, slices)| slices).collect();
+        let there = device.compute_instances(handle);
+        let slices = there.iter().map(|compute| compute.slices).collect();
+        let mut compute: Vec<_> = there.iter().map(|compute| compute.profile).collect();
+        compute.sort_unstable();
         let nvmlGpuInstancePlacement_t { start, size } = info.placement;
-        (handle, MigInstance { id: info.id, profile: info.profileId, start, size, compute })
+        let instance = MigInstance { id: info.id, profile: info.profileId, start, size, compute: slices };
+        Found { handle, instance, compute }
     });
     Ok(all.collect())
+}
+
+/// Whether a change from some instances to others, cut off at any moment, can leave these: each is one of either, with whatever
+/// compute instances.
+pub fn is_between(now: &[MigPlace], before: &[MigPlace], after: &[MigPlace]) -> bool {
+    let place = |place: &MigPlace| (place.start, place.size, place.profile.clone());
+    now.iter().all(|here| before.iter().chain(after).any(|other| place(other) == place(here)))
 }
 
 fn gpu(nvml: &Library, index: u32) -> MigGpu {
@@ -233,6 +272,7 @@ fn gpu(nvml: &Library, index: u32) -> MigGpu {
     let mode = asked("nvmlDeviceGetMigMode", || device.mig()).ok();
     let mut told = MigGpu {
         address: asked("nvmlDeviceGetPciInfo_v3", || device.address()).ok(),
+        uuid: asked("nvmlDeviceGetUUID", || device.uuid()).ok(),
         name: asked("nvmlDeviceGetName", || device.name()).ok(),
         device: pci.and_then(|pci| u16::try_from(pci.pciDeviceId >> 16).ok()),
         subsystem: pci.map(|pci| format!("{:04x}:{:04x}", pci.pciSubSystemId & 0xffff, pci.pciSubSystemId >> 16)),
@@ -245,7 +285,7 @@ fn gpu(nvml: &Library, index: u32) -> MigGpu {
     told.profiles = device.profiles();
     if mode.is_some_and(|(enabled, _)| enabled) {
         match found(&device, &told.profiles) {
-            Ok(all) => told.instances = all.into_iter().map(|(_, instance)| instance).collect(),
+            Ok(all) => told.instances = all.into_iter().map(|found| found.instance).collect(),
             Err(refused) => told.refused = Some(refused),
         }
     }

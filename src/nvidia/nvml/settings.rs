@@ -1,5 +1,6 @@
 //! NVML's functions that set a piece of a GPU's state, and those that read what can be set.
 
+use super::codes::INVALID_ARGUMENT;
 use super::library::{Device, Library, NvmlError, asked, counted};
 use super::state::Clocks;
 use libloading::Error as LoadingError;
@@ -28,9 +29,8 @@ impl Library {
     }
 
     fn found(&self, function: &Finder, name: &str) -> Result<Device<'_>, NvmlError> {
-        /// A text with a NUL in it is no argument.
-        const INVALID: u32 = 2;
-        let name = CString::new(name).map_err(|_| NvmlError::Refused(INVALID))?;
+        // A text with a NUL in it is no argument.
+        let name = CString::new(name).map_err(|_| NvmlError::Refused(INVALID_ARGUMENT.cast_unsigned()))?;
         // SAFETY: the text ends with a NUL, and both outlive the call.
         let handle = asked(function, ptr::null_mut(), |f, to| unsafe { f(name.as_ptr(), to) })?;
         Ok(Device { library: self, handle })

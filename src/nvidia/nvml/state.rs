@@ -2,7 +2,7 @@
 //! in each `match` below, and the functions of NVML in `functions.rs`.
 
 use super::library::Device;
-use super::mig::{self, MigPlace};
+use super::mig::{self, MigPlace, smi};
 use super::{ComputeMode, asked, compute_mode, opened};
 use crate::nvidia::ask::{Question, ask, limit, own};
 use crate::nvidia::{self, Answer, Refused};
@@ -29,8 +29,15 @@ pub enum DeviceState {
     ComputeMode(ComputeMode),
     /// Accounting of its processes is on.
     Accounting(bool),
-    /// MIG is on.
+    /// MIG is on, after the next reset at the latest.
     MigMode(bool),
+    /// MIG is on now, which no reset waits for. Until then, the GPU and those of the others that wait are reset together.
+    MigActive {
+        /// MIG is on.
+        on: bool,
+        /// The other GPUs, by bus address.
+        others: Vec<String>,
+    },
     /// The GPU has these GPU instances and no others.
     MigInstances(Vec<MigPlace>),
 }
@@ -73,17 +80,6 @@ impl Verb {
     }
 }
 
-/// NVML's error code for a feature that a GPU lacks.
-pub const NOT_SUPPORTED: i32 = 3;
-/// NVML's error code for a GPU that is not there.
-pub const NOT_FOUND: i32 = 6;
-/// NVML's error code for a driver that is not loaded.
-pub const NOT_LOADED: i32 = 9;
-/// NVML's error code for a GPU that fell off the bus.
-pub const GPU_LOST: i32 = 15;
-/// NVML's error code for a library of another version than the driver's.
-pub const OTHER_VERSION: i32 = 18;
-
 /// Without a persistence daemon a GPU is initialised for each client, which takes some seconds.
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -118,6 +114,7 @@ impl DeviceState {
             | Self::ComputeMode(_)
             | Self::Accounting(_)
             | Self::MigMode(_)
+            | Self::MigActive { .. }
             | Self::MigInstances(_) => None,
         }
     }
@@ -125,6 +122,16 @@ impl DeviceState {
     /// Whether it is kept when the host reboots: the GPU stores it.
     pub fn outlives_reboots(&self) -> bool {
         matches!(self, Self::Ecc(_) | Self::MigMode(_))
+    }
+
+    /// Whether a change of a GPU's state, cut off at any moment, can leave this state.
+    pub fn is_between(&self, before: &Self, after: &Self) -> bool {
+        match (self, before, after) {
+            (Self::MigInstances(now), Self::MigInstances(before), Self::MigInstances(after)) => {
+                mig::is_between(now, before, after)
+            }
+            _ => self == before || self == after,
+        }
     }
 
     /// Whether a value is in the range that a GPU accepts.
@@ -138,6 +145,11 @@ impl DeviceState {
         }
     }
 
+    /// The other GPUs that it concerns, by bus address.
+    pub fn others(&self) -> &[String] {
+        if let Self::MigActive { others, .. } = self { others } else { &[] }
+    }
+
     /// Its name in a sentence: "the power limit".
     pub fn name(&self) -> &'static str {
         match self {
@@ -149,6 +161,7 @@ impl DeviceState {
             Self::ComputeMode(_) => "the compute mode",
             Self::Accounting(_) => "accounting",
             Self::MigMode(_) => "MIG mode",
+            Self::MigActive { .. } => "MIG mode without a pending reset",
             Self::MigInstances(_) => "the MIG instances",
         }
     }
@@ -156,9 +169,11 @@ impl DeviceState {
     /// Its value in a sentence: "300 W".
     pub fn value(&self) -> String {
         match self {
-            Self::Persistence(on) | Self::Ecc(on) | Self::Accounting(on) | Self::MigMode(on) => {
-                if *on { "on" } else { "off" }.to_owned()
-            }
+            Self::Persistence(on)
+            | Self::Ecc(on)
+            | Self::Accounting(on)
+            | Self::MigMode(on)
+            | Self::MigActive { on, .. } => if *on { "on" } else { "off" }.to_owned(),
             Self::MigInstances(places) if places.is_empty() => "none".to_owned(),
             Self::MigInstances(places) => {
                 let each: Vec<_> = places.iter().map(|place| format!("{} at {}", place.profile, place.start)).collect();
@@ -181,7 +196,7 @@ impl DeviceState {
             Self::MemoryClocks(_) => "memory-clocks",
             Self::ComputeMode(_) => "compute-mode",
             Self::Accounting(_) => "accounting",
-            Self::MigMode(_) | Self::MigInstances(_) => "mig",
+            Self::MigMode(_) | Self::MigActive { .. } | Self::MigInstances(_) => "mig",
         }
     }
 
@@ -196,6 +211,7 @@ impl DeviceState {
             | Self::ComputeMode(_)
             | Self::Accounting(_)
             | Self::MigMode(_)
+            | Self::MigActive { .. }
             | Self::MigInstances(_) => self.value(),
         }
     }
@@ -222,38 +238,39 @@ impl DeviceState {
             Self::ComputeMode(mode) => ("-c", Some(mode.smi().to_owned())),
             Self::Accounting(on) => ("-am", Some(switch(*on))),
             Self::MigMode(on) => ("-mig", Some(switch(*on))),
-            // Instances take several commands.
-            Self::MigInstances(_) => return Vec::new(),
+            // These take several commands.
+            Self::MigActive { .. } | Self::MigInstances(_) => return Vec::new(),
         };
         [option.to_owned()].into_iter().chain(value).collect()
-    }
-}
-
-impl MigPlace {
-    /// As `nvidia-smi mig -cgi` takes it: `19:6`, `1g.5gb:6`.
-    fn argument(&self) -> String {
-        let profile = self.id.map_or_else(|| self.profile.clone(), |id| id.to_string());
-        format!("{profile}:{}", self.start)
     }
 }
 
 impl DeviceState {
     /// The lines of a script that set it, if one call of nvidia-smi does not. `gpu` is quoted.
     pub fn script(&self, gpu: &str) -> Option<String> {
-        let Self::MigInstances(places) = self else { return None };
+        let places = match self {
+            Self::MigInstances(places) => places,
+            Self::MigActive { on, others } => return Some(reset_unless_active(gpu, *on, others)),
+            _ => return None,
+        };
         // The commands that remove instances fail if there is none.
-        let mut out = String::new();
-        for what in ["dci", "dgi"] {
-            out += &format!("nvidia-smi mig -i {gpu} -{what} || true\n");
-        }
+        let mut out: String = smi::remove(&gpu, &[]).map(|command| format!("{command} || true\n")).concat();
         let mut places: Vec<_> = places.iter().collect();
         places.sort_by_key(|place| (std::cmp::Reverse(place.size), place.start));
-        let each: Vec<_> = places.into_iter().map(MigPlace::argument).collect();
-        if !each.is_empty() {
-            out += &format!("nvidia-smi mig -i {gpu} -cgi {} -C\n", quoted(&each.join(",")));
-        }
+        let each = places.into_iter().map(|place| quoted(&smi::instance(place.id, &place.profile, Some(place.start))));
+        out.extend(smi::create(&gpu, &each.collect::<Vec<_>>()).map(|command| format!("{command}\n")));
         Some(out)
     }
+}
+
+/// The line of a script that resets a GPU whose mode waits for that, together with others. `gpu` is quoted.
+fn reset_unless_active(gpu: &str, on: bool, others: &[String]) -> String {
+    let wanted = if on { "Enabled" } else { "Disabled" };
+    let all: Vec<_> = std::iter::once(gpu.to_owned()).chain(others.iter().map(|other| quoted(other))).collect();
+    format!(
+        "[ \"$(nvidia-smi -i {gpu} --query-gpu=mig.mode.current --format=csv,noheader)\" = {wanted} ] || nvidia-smi --gpu-reset -i {}\n",
+        all.join(",")
+    )
 }
 
 impl Reading {
@@ -350,6 +367,8 @@ fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {
         DeviceState::ComputeMode(mode) => asked("nvmlDeviceSetComputeMode", || device.set_compute_mode(mode.number())),
         DeviceState::Accounting(on) => asked("nvmlDeviceSetAccountingMode", || device.set_accounting(on)),
         DeviceState::MigMode(on) => mig::set_mode(device, on),
+        // A reset needs nvidia-smi, and that no program has the GPU open.
+        DeviceState::MigActive { .. } => Ok(()),
         DeviceState::MigInstances(ref places) => mig::set_instances(device, places),
     }
 }
@@ -389,6 +408,10 @@ pub(super) fn reading(device: &Device, of: &DeviceState) -> Result<Reading, Refu
             let (now, then) = asked("nvmlDeviceGetMigMode", || device.mig())?;
             let after_reset = (now != then).then_some(DeviceState::MigMode(then));
             Ok(Reading { now: Some(DeviceState::MigMode(now)), after_reset, range: None })
+        }
+        DeviceState::MigActive { others, .. } => {
+            let (now, _) = asked("nvmlDeviceGetMigMode", || device.mig())?;
+            is(DeviceState::MigActive { on: now, others: others.clone() })
         }
         DeviceState::MigInstances(like) => is(DeviceState::MigInstances(mig::instances(device, like)?)),
         DeviceState::Accounting(_) => {

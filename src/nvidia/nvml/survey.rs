@@ -1,7 +1,8 @@
 //! Reads pieces of state of every GPU in one child process: NVML takes seconds to start without a persistence daemon.
 
+use super::codes::NOT_SUPPORTED;
 use super::library::Library;
-use super::state::{DeviceState, NOT_SUPPORTED, Reading, reading};
+use super::state::{DeviceState, Reading, reading};
 use crate::nvidia::ask::{Question, ask, limit, own};
 use crate::nvidia::{self, Answer, Refused};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use crate::gpu_guide::GpuField;
 use crate::nvidia::{
     Clock, ClockLimit, ClockReadings, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState, GpuReading,
     MemoryReading, MigReading, NvLink, PcieLink, PowerReading, Recovery, Refused, Temperature, VgpuLicence,
-    Virtualization,
+    Virtualization, codes,
 };
 use crate::text::count;
 
@@ -92,10 +92,10 @@ pub fn display(gpu: &GpuReading) -> Option<String> {
 pub fn why_absent(refused: &Refused) -> String {
     match refused.code {
         // Functions for one of several things (links) call it an invalid argument.
-        Some(2 | 3) => "this GPU does not support it".to_owned(),
-        Some(4) => "this user may not see it".to_owned(),
-        Some(13) => "this driver is too old to report it".to_owned(),
-        Some(21) => "there is no data".to_owned(),
+        Some(codes::INVALID_ARGUMENT | codes::NOT_SUPPORTED) => "this GPU does not support it".to_owned(),
+        Some(codes::NO_PERMISSION) => "this user may not see it".to_owned(),
+        Some(codes::NO_FUNCTION) => "this driver is too old to report it".to_owned(),
+        Some(codes::NO_DATA) => "there is no data".to_owned(),
         // The library has no such function.
         None if refused.says.contains("symbol") => "this driver is too old to report it".to_owned(),
         _ => refused.to_string(),

@@ -3,6 +3,7 @@
  * is its code, and "hang", "crash" and "exit" are what sick drivers do to who calls them. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,8 @@
  * instances are in the file "state" beside the library. Errors are those that nvml.h documents.
  *
  * "activation" is what keeps a new mode from being active: 19 in use, 16 reset required. "busy" is the id of a GPU instance in which
- * something computes. */
+ * something computes. "no_compute" is the id of a profile whose GPU instances get no compute instance. "cut" is a number of GPU
+ * instances: where the GPU has as many and one more is created, gpusetup is killed, as the machine would be by a power cut. */
 
 enum { IN_USE = 19, INSUFFICIENT_RESOURCES = 23, MOST_INSTANCES = 16, SLOTS = 8, SLICES = 7 };
 /* NVML_GPU_INSTANCE_PROFILE_COUNT and NVML_COMPUTE_INSTANCE_PROFILE_COUNT of its header. */
@@ -33,7 +34,7 @@ static const struct profile *profile_of(unsigned id)
 	return NULL;
 }
 
-/* A GPU instance; `compute` is the number of compute slices of its compute instance, 0 without one. */
+/* A GPU instance; each digit of `compute` is the number of compute slices of one of its compute instances. */
 struct instance {
 	unsigned id, profile, start, compute;
 };
@@ -198,19 +199,19 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(device d, unsigned id, struct 
 	return SUCCESS;
 }
 
-/* A handle is the GPU, the id of the GPU instance, and whether it is its compute instance. */
-static void *handle_of(int gpu, unsigned id, int is_compute)
+/* A handle is the GPU, the id of the GPU instance, and for a compute instance the number of its slices. */
+static void *handle_of(int gpu, unsigned id, unsigned slices)
 {
-	return (void *)(size_t)(((unsigned)gpu << 8 | id) << 1 | (unsigned)is_compute | 1u << 30);
+	return (void *)(size_t)(((unsigned)gpu << 8 | id) << 3 | slices | 1u << 30);
 }
 
 static int index_of(void *handle, int *gpu, struct instance *all, int *count)
 {
 	unsigned value = (unsigned)(size_t)handle & ~(1u << 30);
-	*gpu = (int)(value >> 9);
+	*gpu = (int)(value >> 11);
 	*count = instances_of(*gpu, all);
 	for (int i = 0; i < *count; i++)
-		if (all[i].id == (value >> 1 & 0xff))
+		if (all[i].id == (value >> 3 & 0xff))
 			return i;
 	return -1;
 }
@@ -275,6 +276,10 @@ int nvmlDeviceCreateGpuInstanceWithPlacement(device d, unsigned id, const struct
 	if (used & ((1u << p->size) - 1) << place->start || slices + p->slices > SLICES || decoders + p->decoders > 5 ||
 	    media + p->ofa > 1 || same + 1 > p->instances || count == MOST_INSTANCES)
 		return INSUFFICIENT_RESOURCES;
+	if (count == (int)number(gpu, "cut", -1)) {
+		kill(getppid(), SIGKILL);
+		raise(SIGKILL);
+	}
 	all[count] = (struct instance){ next, id, place->start, 0 };
 	*out = handle_of(gpu, next, 0);
 	return keep_instances(gpu, all, count + 1);
@@ -321,9 +326,10 @@ int nvmlGpuInstanceGetComputeInstances(void *handle, unsigned profile, void **ou
 	MAY_END(gpu);
 	if (at < 0 || profile >= COMPUTE_PROFILES)
 		return INVALID_ARGUMENT;
-	*count = all[at].compute && all[at].compute == COMPUTE_SLICES[profile];
-	if (*count)
-		out[0] = handle_of(gpu, all[at].id, 1);
+	*count = 0;
+	for (unsigned left = all[at].compute; left; left /= 10)
+		if (left % 10 == COMPUTE_SLICES[profile])
+			out[(*count)++] = handle_of(gpu, all[at].id, left % 10);
 	return SUCCESS;
 }
 
@@ -334,10 +340,13 @@ int nvmlGpuInstanceCreateComputeInstance(void *handle, unsigned profile, void **
 	MAY_END(gpu);
 	if (at < 0 || profile >= COMPUTE_PROFILES || !COMPUTE_SLICES[profile])
 		return INVALID_ARGUMENT;
-	if (all[at].compute)
+	unsigned slices = COMPUTE_SLICES[profile], used = slices;
+	for (unsigned left = all[at].compute; left; left /= 10)
+		used += left % 10;
+	if (used > profile_of(all[at].profile)->slices || all[at].profile == (unsigned)number(gpu, "no_compute", -1))
 		return INSUFFICIENT_RESOURCES;
-	all[at].compute = COMPUTE_SLICES[profile];
-	*out = handle_of(gpu, all[at].id, 1);
+	all[at].compute = all[at].compute * 10 + slices;
+	*out = handle_of(gpu, all[at].id, slices);
 	return keep_instances(gpu, all, count);
 }
 
@@ -350,6 +359,15 @@ int nvmlComputeInstanceDestroy(void *handle)
 		return INVALID_ARGUMENT;
 	if (all[at].id == (unsigned)number(gpu, "busy", 0))
 		return IN_USE;
-	all[at].compute = 0;
+	unsigned slices = (unsigned)(size_t)handle & 7, rest = 0, scale = 1, found = 0;
+	for (unsigned left = all[at].compute; left; left /= 10) {
+		if (left % 10 == slices && !found++)
+			continue;
+		rest += left % 10 * scale;
+		scale *= 10;
+	}
+	if (!found)
+		return INVALID_ARGUMENT;
+	all[at].compute = rest;
 	return keep_instances(gpu, all, count);
 }

@@ -123,7 +123,7 @@ pub struct Database {
     pub forward_compatibility: Vec<ForwardCompatibility>,
     /// Package names before and after a release that changed them.
     pub renames: Vec<Rename>,
-    /// Services that use GPUs, and keep them from changing their MIG mode.
+    /// Services that use GPUs or their instances.
     pub mig_clients: Vec<MigClient>,
     /// GPU instances (MIG) that GPUs can be partitioned into.
     pub mig_profiles: Vec<MigProfile>,
@@ -253,14 +253,44 @@ pub struct MigProfile {
     pub sources: Vec<SourceId>,
 }
 
-/// A service that uses the GPUs, so that their MIG mode does not change while it runs.
+/// A service that uses GPUs or their instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MigClient {
     /// The systemd unit.
     pub unit: String,
+    /// What it has to do with instances.
+    pub role: MigRole,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// What a service has to do with the instances of GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MigRole {
+    /// It keeps the GPUs ready, and in use: their MIG mode does not change while it runs. At boot it starts before instances are created.
+    Keeper,
+    /// Joined GPUs are not reset without it. At boot it starts before instances are created.
+    Fabric,
+    /// It keeps GPUs in use: their MIG mode does not change while it runs. At boot it starts after instances are created.
+    User,
+    /// It starts programs that use GPUs. At boot it starts after instances are created.
+    Runtime,
+    /// It lists the instances for others, and is started again when they change. At boot it starts after they are created.
+    Lister,
+}
+
+impl MigRole {
+    /// Whether it keeps GPUs in use.
+    pub fn holds_gpus(self) -> bool {
+        matches!(self, Self::Keeper | Self::User)
+    }
+
+    /// Whether it starts before instances are created at boot.
+    pub fn starts_first(self) -> bool {
+        matches!(self, Self::Keeper | Self::Fabric)
+    }
 }
 
 /// Where a GPU instance can be: it occupies `size` placement slots of the GPU, from one of `starts` on. Most GPUs have as many

@@ -1,5 +1,6 @@
 //! NVML's functions for MIG, with Rust types.
 
+use super::super::codes::{INVALID_ARGUMENT, NOT_FOUND};
 use super::super::library::{Device, Numbers, NvmlError, asked as call, zeroed};
 use super::super::{Refused, asked};
 use super::MigProfileInfo;
@@ -15,8 +16,15 @@ use std::ptr;
 const MOST: usize = 64;
 /// NVML's numbers of profiles end where it answers that the argument is invalid; no known version has as many.
 const MOST_PROFILES: u32 = 64;
-const INVALID_ARGUMENT: u32 = 2;
-const NOT_FOUND: u32 = 6;
+
+/// A compute instance.
+pub(super) struct ComputeInstance {
+    handle: nvmlComputeInstance_t,
+    /// The id of its profile.
+    pub profile: u32,
+    /// The number of its compute slices.
+    pub slices: u32,
+}
 
 impl Device<'_> {
     pub(super) fn pci(&self) -> Result<nvmlPciInfo_t, NvmlError> {
@@ -39,7 +47,7 @@ impl Device<'_> {
                     profile.placements = places.unwrap_or_default();
                     all.push(profile);
                 }
-                Err(refused) if refused.code == Some(INVALID_ARGUMENT as i32) => break,
+                Err(refused) if refused.code == Some(INVALID_ARGUMENT) => break,
                 Err(_) => {}
             }
         }
@@ -138,15 +146,15 @@ impl Device<'_> {
             });
             match info {
                 Ok(info) => all.push((info.id, info.sliceCount)),
-                Err(refused) if refused.code == Some(INVALID_ARGUMENT as i32) => break,
+                Err(refused) if refused.code == Some(INVALID_ARGUMENT) => break,
                 Err(_) => {}
             }
         }
         all
     }
 
-    /// The compute instances in a GPU instance, with their numbers of compute slices.
-    pub(super) fn compute_instances(&self, instance: nvmlGpuInstance_t) -> Vec<(nvmlComputeInstance_t, u32)> {
+    /// The compute instances in a GPU instance.
+    pub(super) fn compute_instances(&self, instance: nvmlGpuInstance_t) -> Vec<ComputeInstance> {
         let mut all = Vec::new();
         for (profile, slices) in self.compute_profiles(instance) {
             let mut handles: [nvmlComputeInstance_t; MOST] = [ptr::null_mut(); MOST];
@@ -156,17 +164,18 @@ impl Device<'_> {
                     f(instance, profile, handles.as_mut_ptr(), count)
                 })
             });
-            all.extend(handles.into_iter().take(count.unwrap_or(0) as usize).map(|handle| (handle, slices)));
+            let there = handles.into_iter().take(count.unwrap_or(0) as usize);
+            all.extend(there.map(|handle| ComputeInstance { handle, profile, slices }));
         }
         all
     }
 
     /// Removes a GPU instance, and its compute instances first.
     pub(super) fn destroy(&self, instance: nvmlGpuInstance_t) -> Result<(), Refused> {
-        for (compute, _) in self.compute_instances(instance) {
+        for compute in self.compute_instances(instance) {
             asked("nvmlComputeInstanceDestroy", || {
                 // SAFETY: the library just returned the handle.
-                call(&self.library.0.nvmlComputeInstanceDestroy, (), |f, ()| unsafe { f(compute) })
+                call(&self.library.0.nvmlComputeInstanceDestroy, (), |f, ()| unsafe { f(compute.handle) })
             })?;
         }
         asked("nvmlGpuInstanceDestroy", || {
@@ -175,25 +184,42 @@ impl Device<'_> {
         })
     }
 
-    /// Creates a GPU instance with one compute instance of its size. Without that it is removed again.
-    pub(super) fn create(&self, profile: u32, place: nvmlGpuInstancePlacement_t) -> Result<(), Refused> {
+    /// Creates a GPU instance with compute instances of these profiles; without profiles, with one of its size. If one cannot be
+    /// created, the GPU instance is removed again.
+    pub(super) fn create(
+        &self,
+        profile: u32,
+        place: nvmlGpuInstancePlacement_t,
+        compute: Option<&[u32]>,
+    ) -> Result<(), Refused> {
         let instance = asked("nvmlDeviceCreateGpuInstanceWithPlacement", || {
             let function = &self.library.0.nvmlDeviceCreateGpuInstanceWithPlacement;
             // SAFETY: the handle is the library's own; the placement and the place for the handle outlive the call.
             call(function, ptr::null_mut(), |f, to| unsafe { f(self.handle, profile, &raw const place, to) })
         })?;
-        let largest = { self.compute_profiles(instance).into_iter() }.max_by_key(|(id, slices)| (*slices, !id));
+        let made = match compute {
+            Some(profiles) => profiles.iter().try_for_each(|profile| self.create_compute(instance, Some(*profile))),
+            None => {
+                let all = self.compute_profiles(instance).into_iter();
+                let largest = all.max_by_key(|(id, slices)| (*slices, !id));
+                self.create_compute(instance, largest.map(|(profile, _)| profile))
+            }
+        };
+        made.inspect_err(|_| {
+            // The first error is the one to report.
+            let _ = self.destroy(instance);
+        })
+    }
+
+    fn create_compute(&self, instance: nvmlGpuInstance_t, profile: Option<u32>) -> Result<(), Refused> {
         let made = asked("nvmlGpuInstanceCreateComputeInstance", || {
-            let (profile, _) = largest.ok_or(NvmlError::Refused(NOT_FOUND))?;
+            let profile = profile.ok_or(NvmlError::Refused(NOT_FOUND.cast_unsigned()))?;
             // SAFETY: the library just returned the handle, and the place for the new one outlives the call.
             call(&self.library.0.nvmlGpuInstanceCreateComputeInstance, ptr::null_mut(), |f, to| unsafe {
                 f(instance, profile, to)
             })
         });
-        made.map(|_| ()).inspect_err(|_| {
-            // The first error is the one to report.
-            let _ = self.destroy(instance);
-        })
+        made.map(|_| ())
     }
 }
 

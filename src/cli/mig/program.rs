@@ -1,0 +1,40 @@
+//! The gpusetup that a boot runs: by its absolute path, at a place that only root can write to.
+
+use super::super::Problem;
+use crate::exit::Exit;
+use crate::private::{Extent, private_directory};
+use crate::system::trust::is_ours_alone;
+use crate::system::{System, input};
+use crate::text::quoted_path;
+use std::path::{Path, PathBuf};
+
+/// Where packages and administrators put it.
+const PLACES: [&str; 2] = ["/usr/local/bin/gpusetup", "/usr/bin/gpusetup"];
+
+/// The path of the gpusetup that boots of this host can run: of this program, or else where it is usually installed.
+pub fn installed(system: &System) -> Result<String, Problem> {
+    let own = input::canonical(Path::new("/proc/self/exe"));
+    let own = Some(own).filter(|_| system.is_live());
+    let all = own.iter().cloned().chain(PLACES.map(PathBuf::from));
+    match all.filter_map(|path| fit(system, &path)).next() {
+        Some(path) => Ok(path),
+        None => {
+            let from = own.unwrap_or_else(|| "gpusetup".into());
+            let sentence = "no gpusetup is installed where only root can write, and a boot must not run another";
+            Err(Problem::new(Exit::Blocked, sentence).attempt(format!(
+                "sudo install -m 755 {} {}",
+                quoted_path(&from),
+                PLACES[0]
+            )))
+        }
+    }
+}
+
+/// The path as text, if it is a file that only root can replace or change, and that a unit can name without quotes.
+fn fit(system: &System, path: &Path) -> Option<String> {
+    let text = path.to_str().filter(|text| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._+-".contains(c)))?;
+    let folder = path.parent()?;
+    let meta = system.open(path).and_then(|file| file.metadata()).ok()?;
+    let only_root = meta.is_file() && is_ours_alone(&meta) && private_directory(system, folder, Extent::Path).is_ok();
+    only_root.then(|| text.to_owned())
+}

@@ -1,0 +1,111 @@
+//! The step that partitions every GPU of a host as the request says (`mig:` in the config file), and has every boot restore that.
+
+use super::context::{StepContext, skipped, step};
+use super::mig::{AtBoot, GpuPartition, of_gpus, partition_of, restored};
+use super::{Act, Step, StepId};
+use crate::compat::Database;
+use crate::host::{Facts, MachineKind};
+use crate::ids::CheckId;
+use crate::mig::{Board, Geometry, Layout, Wanted, at_boot_for_all, fit};
+use crate::nvidia::MigHost;
+use crate::operation::{Link, Operation};
+use crate::resolve::{Conflict, Request};
+use crate::system::Node;
+
+const TITLE: &str = "Partition the GPUs (MIG)";
+/// Where packages install gpusetup.
+const PROGRAM: &str = "/usr/bin/gpusetup";
+
+/// The step; none if it was not requested.
+pub fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step> {
+    let wish = context.request.settings.mig.as_ref()?;
+    if context.facts.machine.kind == MachineKind::Container {
+        return Some(skipped(StepId::Mig, TITLE, "the host of a container partitions its GPUs"));
+    }
+    if context.chosen.driver.is_none() {
+        return Some(skipped(StepId::Mig, TITLE, "this plan installs no driver"));
+    }
+    let tasks: Vec<_> = tasks(database, context.facts, &wish.layout).into_iter().filter_map(Result::ok).collect();
+    let gpus: Vec<GpuPartition> = { tasks.iter() }
+        .filter_map(|(board, geometry, wanted)| partition_of(database, board, geometry, wanted))
+        .collect();
+    let mut acts = Vec::new();
+    if !context.facts.machine.is_tree || context.facts.mig.is_some() {
+        acts.extend(of_gpus(&gpus).into_iter().map(Act::needed));
+    }
+    let each = tasks.iter().map(|(board, geometry, wanted)| (board, geometry, wanted));
+    let layouts = format!("# Written by gpusetup: the layout that was requested with mig.\n{}", at_boot_for_all(each));
+    let program = wish.program.clone().unwrap_or_else(|| PROGRAM.to_owned());
+    acts.extend(
+        restored(database, &AtBoot { layouts, program }).into_iter().map(|operation| standing(context, operation)),
+    );
+    let why = format!("{}; every boot restores it, since instances do not survive a reboot", wish.layout);
+    Some(step(StepId::Mig, TITLE, why, acts))
+}
+
+/// The operation, and whether its file or link is there.
+fn standing(context: &StepContext, operation: Operation) -> Act {
+    if let Operation::Link(Link { path, target, .. }) = &operation {
+        let satisfied = matches!(context.facts.node(path), Some(Node::Link { target: there }) if there == target);
+        return Act { operation, satisfied };
+    }
+    context.file(operation)
+}
+
+/// A GPU that can be partitioned, and what it is to become.
+type Task = (Board, Geometry, Wanted);
+
+/// The GPUs that can be partitioned; a sentence for each that cannot be given the layout.
+fn tasks(database: &Database, facts: &Facts, layout: &str) -> Vec<Result<Task, String>> {
+    boards(database, facts).into_iter().filter(|board| board.is_capable).map(|board| task(board, layout)).collect()
+}
+
+fn task(board: Board, text: &str) -> Result<Task, String> {
+    let shown = board.shown();
+    let Some(geometry) = board.geometry.clone() else {
+        return Err(format!("the database has no MIG profiles of {shown}"));
+    };
+    if text.trim() == "off" {
+        return Ok((board, geometry, Wanted::Off));
+    }
+    let layout = Layout::read(&geometry, text).map_err(|e| format!("{shown}: {e}"))?;
+    if let Err(short) = fit(&geometry, &layout) {
+        let why = short.first().map(|shortage| shortage.text(&geometry)).unwrap_or_default();
+        return Err(format!("{} does not fit {shown}: {why}", layout.text(&geometry)));
+    }
+    Ok((board, geometry, Wanted::Layout(layout)))
+}
+
+/// The GPUs, as their driver reports them; if it does not run yet, as the database has them.
+fn boards(database: &Database, facts: &Facts) -> Vec<Board> {
+    if let Some(MigHost { refused: None, gpus }) = &facts.mig {
+        return gpus.iter().enumerate().map(|(n, gpu)| Board::reported(database, n, gpu)).collect();
+    }
+    let known = |(n, gpu): (usize, &crate::host::Gpu)| {
+        let name = gpu.name.as_deref().unwrap_or("a GPU that is not in the database");
+        let board = Board::known(database, n, gpu.device(), gpu.subsystem.as_deref(), name);
+        Board { address: (!gpu.assumed).then(|| gpu.address.clone()), ..board }
+    };
+    facts.gpus.iter().enumerate().map(known).collect()
+}
+
+/// Refuses a layout that a GPU cannot have.
+pub fn not_refused(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
+    let Some(wish) = request.settings.mig.as_ref().filter(|_| facts.machine.kind != MachineKind::Container) else {
+        return Ok(());
+    };
+    if !request.leave_out.is_empty() {
+        return Err(Conflict::request("--mig partitions all GPUs, and --leave-out leaves some out")
+            .hint("partition single GPUs with: sudo gpusetup mig apply --at-boot --device 0 LAYOUT"));
+    }
+    let tasks = tasks(database, facts, &wish.layout);
+    if tasks.is_empty() {
+        return Err(Conflict::blocked(CheckId::GS802, "no GPU of this host can be partitioned (--mig)")
+            .hint("leave --mig out; gpusetup mig list shows what GPUs can be partitioned into"));
+    }
+    match tasks.into_iter().find_map(Result::err) {
+        None => Ok(()),
+        Some(why) => Err(Conflict::request(format!("{why} (--mig)"))
+            .hint("gpusetup mig list shows the profiles, and gpusetup mig plan LAYOUT what fits")),
+    }
+}

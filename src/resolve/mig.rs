@@ -1,0 +1,15 @@
+//! How a request partitions the GPUs (MIG).
+
+use serde::{Deserialize, Serialize};
+
+/// The partition of every GPU that can be partitioned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(deny_unknown_fields)]
+pub struct MigRequest {
+    /// The layout, `3g.20gb,2g.10gb,1g.5gb`; `none` is MIG without instances, `off` no MIG.
+    pub layout: String,
+    /// The gpusetup that restores it at every boot, by its absolute path. None if none is installed where only root can write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+}

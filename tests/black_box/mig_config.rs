@@ -1,0 +1,84 @@
+//! `mig:` in the config file: the GPUs are partitioned by plan and apply, doctor compares them, and undo gives back what they had.
+
+use crate::common::Ran;
+use crate::settings::{Host, step};
+use serde_json::Value;
+use std::fs;
+
+const LAYOUT: &str = "4g.20gb,2g.10gb,1g.5gb";
+const UNIT: &str = "etc/systemd/system/gpusetup-mig.service";
+
+/// Runs a command with a config file.
+fn run(host: &Host, layout: &str, arguments: &[&str]) -> Ran {
+    let config = host.libraries.path().join("config.yaml");
+    fs::write(&config, format!("profile: driver\nmig: {layout}\n")).expect("written");
+    host.run(&[arguments, &["--config", config.to_str().expect("UTF-8")]].concat())
+}
+
+fn host() -> Host {
+    let host = Host::saying("");
+    host.tree.write("usr/bin/gpusetup", "");
+    host
+}
+
+#[test]
+fn the_config_file_partitions_all_gpus_and_has_boots_restore_that() {
+    let host = host();
+    let plan = run(&host, LAYOUT, &["plan", "--json"]).json();
+    assert_eq!(crate::schema::mistakes("plan.json", &plan), [""; 0]);
+    let described = |act: &Value| act["op"].as_str().expect("a kind").to_owned();
+    let mig = step(&plan, "mig").expect("a step");
+    let operations: Vec<_> = mig["operations"].as_array().expect("a list").iter().map(described).collect();
+    // The mode of both GPUs, that it is active, and their instances; the layouts, the unit, and its link.
+    assert_eq!(operations, [&["device"; 6][..], &["write-file", "write-file", "link"]].concat());
+
+    // The driver of this tree is no real one: only the partition is carried out.
+    let path = host.libraries.path().join("plan.json");
+    let mut only: gpusetup::plan::Plan = serde_json::from_value(plan).expect("a plan");
+    only.steps.retain(|step| step.id == gpusetup::plan::StepId::Mig);
+    fs::write(&path, serde_json::to_string(&only).expect("JSON")).expect("written");
+    let applied = host.run(&["apply", path.to_str().expect("UTF-8"), "--yes"]);
+    assert_eq!(applied.code, 0, "{}{}", applied.out, applied.err);
+    for gpu in [0, 1] {
+        assert_eq!(host.state(&format!("{gpu}.mig")).as_deref(), Some("1 1 0"));
+        assert_eq!(host.state(&format!("{gpu}.instances")).as_deref(), Some("1 5 0 4,2 14 4 2,3 19 6 1"));
+    }
+    assert!(host.read("etc/gpusetup/mig.yaml").expect("written").contains("devices: all"));
+    assert!(host.read(UNIT).expect("written").contains("ExecStart=/usr/bin/gpusetup mig restore\n"));
+    let again = run(&host, LAYOUT, &["plan", "--json"]).json();
+    assert_eq!(step(&again, "mig").expect("a step")["state"], "satisfied");
+
+    // After a reboot, instances are gone.
+    let doctor = || host.run(&["doctor", "GS802"]);
+    assert_eq!(doctor().code, 0, "{}", doctor().out);
+    fs::write(host.libraries.path().join("state"), "0.mig=1 1 0\n1.mig=1 1 0\n").expect("written");
+    let told = doctor().out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cause = format!("have the MIG layout none, and boots restore {LAYOUT}");
+    assert!(told.contains(&cause) && told.contains("sudo gpusetup mig restore"), "{told}");
+    let restored = host.run(&["mig", "restore"]);
+    assert_eq!(restored.code, 0, "{}{}", restored.out, restored.err);
+    assert_eq!(doctor().code, 0, "{}", doctor().out);
+
+    let undone = host.run(&["rollback", "--yes"]);
+    assert_eq!(undone.code, 0, "{}{}", undone.out, undone.err);
+    assert_eq!((host.state("0.mig").as_deref(), host.state("1.instances").as_deref()), (Some("0 0 0"), Some("")));
+    assert_eq!((host.read(UNIT), host.read("etc/gpusetup/mig.yaml")), (None, None));
+}
+
+#[test]
+fn a_layout_that_a_gpu_cannot_have_is_refused_before_anything_changes() {
+    let host = host();
+    for (layout, part) in [
+        ("4g.20gb,4g.20gb", "2x4g.20gb does not fit GPU 0 (NVIDIA A100-SXM4-40GB): 8 compute slices are needed"),
+        ("1g.10gbb", "it has no profile \"1g.10gbb\""),
+    ] {
+        let ran = run(&host, layout, &["apply", "--yes"]);
+        assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
+        assert!(ran.err.contains(part) && ran.err.contains("(--mig)"), "{part}\n{}", ran.err);
+    }
+    assert_eq!(host.state("0.mig"), None);
+    // YAML reads an unquoted off as false.
+    let ran = run(&host, "off", &["plan", "--json"]).json();
+    let mig = step(&ran, "mig").expect("a step");
+    assert_eq!(mig["operations"].as_array().map(Vec::len), Some(3), "the GPUs are not partitioned: {mig}");
+}
