@@ -18,6 +18,7 @@ mod reasons;
 mod refusal;
 mod repositories;
 mod search;
+mod supply;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
@@ -32,6 +33,7 @@ pub use fabric::{Joined, fits, package_beside};
 pub use known_host::KnownHost;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
+pub use supply::Supply;
 
 pub use crate::compat::cuda_arch;
 use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
@@ -44,6 +46,7 @@ use alternative::with_alternative;
 use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -88,6 +91,9 @@ pub struct Request {
     pub assumed_gpus: Vec<String>,
     /// Bus addresses of GPUs to leave out.
     pub leave_out: Vec<String>,
+    /// The addresses of all hosts of the NVLink domain, for IMEX, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imex_peers: Vec<IpAddr>,
     /// Also set LD_LIBRARY_PATH, although it breaks other software.
     pub library_path: bool,
     /// The day of the plan, `2026-11-20`. It decides which branches are past their end of life.
@@ -125,6 +131,7 @@ impl Request {
             cache: PathBuf::from(CACHE),
             assumed_gpus: Vec::new(),
             leave_out: Vec::new(),
+            imex_peers: Vec::new(),
             library_path: false,
             today: today.into(),
         }

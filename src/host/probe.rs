@@ -6,7 +6,7 @@ use super::{
     add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
     machine, modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
-use crate::compat::{AddOnId, Database, Fabric, PackageRepository};
+use crate::compat::{AddOnId, Companion, Database, Fabric, PackageRepository};
 use crate::packages;
 use crate::paths::{BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, PROFILE, host_compilers};
 use crate::system::{Node, Space, System};
@@ -183,11 +183,13 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
     spaces
 }
 
-/// The files that gpusetup writes on such a host to add a repository of drivers.
+/// The files that gpusetup writes on such a host to add a repository of drivers or their companions.
 pub fn repository_files(database: &Database, os: &Os, arch: &str) -> BTreeSet<PathBuf> {
     let distribution = database.distribution(&os.id, &os.version, &os.like);
     let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
-    let repositories = offers.iter().filter_map(|offer| database.package_repository(offer.repository.adds.as_deref()?));
+    let of_drivers = offers.iter().filter_map(|offer| offer.repository.adds.as_deref());
+    let of_companions = distribution.and_then(|d| d.companion_repository.as_deref());
+    let repositories = of_drivers.chain(of_companions).filter_map(|id| database.package_repository(id));
     let paths = |repository: &PackageRepository| {
         let format = packages::of(repository.package_manager).added.as_ref()?;
         let keys = database.keys_of(repository).map(|key| key.fingerprint.as_str());
@@ -209,7 +211,12 @@ fn paths(
         .into_iter()
         .chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
-    for path in repository_files(database, os, arch) {
+    let of_companion = |of: &Companion| {
+        let files = of.archive.iter().map(|file| &file.to).chain(&of.peers);
+        files.map(PathBuf::from).collect::<Vec<_>>()
+    };
+    let of_companions = database.companions.iter().flat_map(of_companion);
+    for path in repository_files(database, os, arch).into_iter().chain(of_companions) {
         match reader.system.node(&path) {
             // Hosts have none of nearly all of them.
             Ok(Node::Absent) => {}

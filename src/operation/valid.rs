@@ -257,7 +257,7 @@ impl Placement {
 impl AddRepository {
     /// Its texts become lines of files that package managers read.
     fn valid(&self, cache: &Path) -> Valid {
-        let Self { manager: _, name, url: address, keys, release, packages, except, branch: _ } = self;
+        let Self { manager: _, name, url: address, keys, release, packages, any_version, except, branch: _ } = self;
         let of = |text: &str, others: &str| {
             let plain = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
             if !text.is_empty() && text.len() <= 256 && text.chars().all(plain) {
@@ -272,8 +272,8 @@ impl AddRepository {
             return Err(format!("{:?} is not the address of a repository", short(address)));
         }
         release.iter().try_for_each(|text| of(text, " =,._-"))?;
-        packages.iter().chain(except).try_for_each(|pattern| of(pattern, "*+.-"))?;
-        if packages.is_empty() || keys.is_empty() {
+        packages.iter().chain(any_version).chain(except).try_for_each(|pattern| of(pattern, "*+.-"))?;
+        if packages.is_empty() && any_version.is_empty() || keys.is_empty() {
             return Err(format!("the repository {:?} without a key, or without packages", short(name)));
         }
         for key in keys {

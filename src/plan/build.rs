@@ -84,7 +84,9 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     not_over_another(facts, request, resolution)?;
     not_a_virtual_machines(facts, request, resolution)?;
     not_unsigned(facts, resolution)?;
-    prerequisites::not_without_tools(&StepContext::new(host, request, resolution))?;
+    let context = StepContext::new(host, request, resolution);
+    prerequisites::not_without_tools(&context)?;
+    fabric::not_without_fabric(host.database, &context)?;
     Ok(chosen)
 }
 

@@ -20,15 +20,17 @@ const PINNED: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
 const OURS: &str = "find /etc/apt /usr/share/keyrings -name '*gpusetup*'";
 
 /// Signs, until it is dropped.
-struct Signer {
+pub struct Signer {
     home: tempfile::TempDir,
     /// As gpg takes it: the time that it believes in.
     time: Vec<String>,
-    fingerprint: String,
+    /// The fingerprint of its key.
+    pub fingerprint: String,
 }
 
 impl Signer {
-    fn new(name: &str) -> Self {
+    /// One whose key is good.
+    pub fn new(name: &str) -> Self {
         Self::at(name, &[], "never")
     }
 
@@ -64,7 +66,8 @@ impl Signer {
         machine("gpg", &[&own[..], &time, arguments].concat()).succeeds().out
     }
 
-    fn public_key(&self) -> String {
+    /// Its key, as the repository has it.
+    pub fn public_key(&self) -> String {
         self.gpg(&["--armor", "--export"])
     }
 }
@@ -76,7 +79,7 @@ impl Drop for Signer {
 }
 
 /// A package without anything in it but what it needs.
-fn package(folder: &Path, name: &str, version: &str) {
+pub fn package(folder: &Path, name: &str, version: &str) {
     let tree = tempfile::tempdir().expect("a folder");
     let depends =
         if name == "nvidia-driver-cuda" { format!("Depends: libcuda1 (= {version})\n") } else { String::new() };
@@ -97,7 +100,7 @@ fn package(folder: &Path, name: &str, version: &str) {
 }
 
 /// Makes the lists of a folder again, signed as NVIDIA signs its own.
-fn publish(folder: &Path, signer: &Signer) {
+pub fn publish(folder: &Path, signer: &Signer) {
     let at = format!("cd {}", text(folder));
     let label = "-o APT::FTPArchive::Release::Origin=NVIDIA -o 'APT::FTPArchive::Release::Label=NVIDIA CUDA'";
     let lists = format!(
@@ -110,7 +113,7 @@ fn publish(folder: &Path, signer: &Signer) {
 }
 
 /// A database in which these keys may sign the repository.
-fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
+pub fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
     let database = folder.join(fingerprints.concat());
     fs::create_dir_all(&database).expect("made");
     for part in ["compat", "manifests"] {

@@ -51,7 +51,8 @@ fn every_gpu_gets_a_complete_plan_on_every_system() {
             assert_eq!(companions.len(), usize::from(gpu == "10de:2901"), "{shown}: boards with NVSwitches");
             let before_driver = STEPS.iter().position(|id| *id == "install-driver").expect("a step");
             let mut expected = STEPS.to_vec();
-            if method == "repository" {
+            // nvlsm is in NVIDIA's repository alone.
+            if method == "repository" || gpu == "10de:2901" {
                 expected.insert(before_driver, "add-repository");
             }
             assert_eq!(steps.iter().map(|s| text(s, "/id")).collect::<Vec<_>>(), expected, "{shown}");
