@@ -268,6 +268,41 @@ pub fn companion(of: &Companion, driver: DriverVersion) -> String {
     }
 }
 
+/// A companion that gpusetup installs beside the driver (GS801).
+pub fn apply_companion(of: &Companion) -> Remedy {
+    let text = format!("have gpusetup install {} from the driver's repository and start it", of.title);
+    Remedy::new(text, ["sudo gpusetup apply --profile driver"])
+}
+
+/// How to get a companion that no repository of the host is known to have (GS801).
+pub fn get_companion(of: &Companion, driver: DriverVersion, manager: Option<PackageManager>) -> Remedy {
+    let which = match of.version {
+        VersionRule::Driver => format!(" {driver} (exactly)"),
+        VersionRule::Branch => format!(" of branch {}", driver.branch),
+        VersionRule::Own => String::new(),
+    };
+    let text = format!("install {}{which} and start it (package name as in NVIDIA's repository)", of.title);
+    Remedy::new(text, install_companion(of, driver, manager))
+}
+
+/// The command that installs a package.
+pub fn install(manager: PackageManager, name: &str) -> String {
+    format!("sudo {} {}", packages::of(manager).by_hand.install, quoted(name))
+}
+
+/// A package that the repository which is enabled does not offer (GS801).
+pub fn not_offered(package: &str) -> String {
+    format!("NVIDIA's repository is enabled on this host, but does not offer {package}: enable one that has it")
+}
+
+/// A package whose repository is not enabled, and which gpusetup does not add (GS801).
+pub fn in_other_repositories(folders: &[&str]) -> String {
+    format!(
+        "NVIDIA's repositories for {} have it: enable the one for this system, or install the package by hand, then plan again",
+        folders.join(", ")
+    )
+}
+
 /// The command that installs a companion in the driver's version from NVIDIA's repository; none if no source names its package,
 /// or if the package manager takes no such version. The package may have another name in other repositories (GS801).
 pub fn install_companion(of: &Companion, driver: DriverVersion, manager: Option<PackageManager>) -> Option<String> {
@@ -289,12 +324,10 @@ pub fn start_companion(of: &Companion) -> impl Iterator<Item = String> {
 
 /// A companion that starts only after the user has named the hosts that it connects (GS801).
 pub fn name_peers(of: &Companion, file: &str) -> String {
-    let start: Vec<_> = start_companion(of).collect();
     format!(
-        "{} is installed but not started. Write the addresses of all hosts of the NVLink domain to {file}, one per line, the same on \
-         each host and its own included; then {}",
-        of.title,
-        start.join("; ")
+        "{} is installed but not started. Name the addresses of all hosts of the NVLink domain, the same on each host and its own \
+         included: sudo gpusetup apply --imex-peers ADDRESS,ADDRESS. They are written to {file}",
+        of.title
     )
 }
 

@@ -20,6 +20,7 @@ mod refusal;
 mod repositories;
 mod search;
 mod settings;
+mod supply;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
@@ -36,6 +37,7 @@ pub use mig::MigRequest;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
 pub use settings::{ModuleOption, Settings, TokenFile, Updates};
+pub use supply::Supply;
 
 pub use crate::compat::cuda_arch;
 use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
@@ -48,6 +50,7 @@ use alternative::with_alternative;
 use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -92,6 +95,9 @@ pub struct Request {
     pub assumed_gpus: Vec<String>,
     /// Bus addresses of GPUs to leave out.
     pub leave_out: Vec<String>,
+    /// The addresses of all hosts of the NVLink domain, for IMEX, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imex_peers: Vec<IpAddr>,
     /// Also set LD_LIBRARY_PATH, although it breaks other software.
     pub library_path: bool,
     /// Settings of the GPUs, the driver's kernel modules and updates.
@@ -133,6 +139,7 @@ impl Request {
             cache: PathBuf::from(CACHE),
             assumed_gpus: Vec::new(),
             leave_out: Vec::new(),
+            imex_peers: Vec::new(),
             library_path: false,
             settings: Settings::default(),
             today: today.into(),

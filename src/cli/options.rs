@@ -23,7 +23,8 @@ use crate::translation;
 use crate::version::{AddOnVersion, DriverVersion, Want};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,6 +153,12 @@ pub struct RequestOptions {
     /// Ignore the GPU at this bus address
     #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
     pub leave_out: Vec<String>,
+    /// Addresses of all hosts of the NVLink domain, this one included, for IMEX (GB200, GB300)
+    ///
+    /// They are written to /etc/nvidia-imex/nodes_config.cfg, and IMEX is started. Name the same addresses on every host, in any order.
+    /// May be given several times. Hosts of other kinds ignore them.
+    #[arg(long, value_name = "ADDRESS", env = "GPUSETUP_IMEX_PEERS", value_delimiter = ',', value_parser = peer)]
+    pub imex_peers: Vec<IpAddr>,
     /// Set LD_LIBRARY_PATH too
     ///
     /// It also affects programs that contain their own libraries, so it is off by default.
@@ -642,6 +649,7 @@ impl RequestOptions {
             cache: cache.to_owned(),
             assumed_gpus,
             leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
+            imex_peers: BTreeSet::from_iter(self.imex_peers.iter().copied()).into_iter().collect(),
             library_path: self.library_path,
             settings: self.settings.settings()?,
             today: self.today(),
@@ -689,6 +697,15 @@ fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Pr
 pub fn sum(text: &str) -> Result<String, String> {
     let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
+}
+
+/// The address of one host.
+fn peer(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = text.trim().parse().map_err(|_| "an IP address is expected, such as 10.0.0.1".to_owned())?;
+    if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+        return Err("an address is expected by which other hosts reach this one".to_owned());
+    }
+    Ok(address)
 }
 
 /// A day, as `2026-11-20`.

@@ -30,12 +30,13 @@ pub use toolkit::Shells;
 use super::device;
 use super::kernel_log::{self, Said};
 use super::sense::{Sense, Senses};
+use crate::causes::{self, Remedy};
 use crate::compat::{
-    AddOn, AddOnId, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, Sxid, Xid,
+    AddOn, AddOnId, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, Sxid, VersionRule, Xid,
 };
-use crate::host::{Block, Facts};
+use crate::host::{Block, Facts, Origin};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
-use crate::resolve::{Card, Joined, distribution, known_card};
+use crate::resolve::{Card, Joined, Supply, distribution, known_card, package_beside};
 use crate::system::{Ended, Program, System};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use driver::{
@@ -155,6 +156,9 @@ pub struct Evidence {
     /// The companions that the host's NVSwitches need.
     #[serde(skip)]
     pub needed_companions: Vec<Companion>,
+    /// How to get those of them that gpusetup or a repository of the host has.
+    #[serde(skip)]
+    pub companion_remedies: Vec<(CompanionId, Remedy)>,
     /// Where LD_LIBRARY_PATH is set for all users: the file and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// The version that each cuDNN reports when it is loaded by its SONAME.
@@ -304,6 +308,7 @@ pub fn gather(
         forward_compatible: BTreeSet::new(),
         fabric_companion: None,
         needed_companions: Vec::new(),
+        companion_remedies: Vec::new(),
         cached: senses.at(Sense::LoaderCache, || cached(system, &facts)),
         library_paths: senses.at(Sense::LibraryPaths, || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
         denied,
@@ -377,6 +382,7 @@ impl Evidence {
             forward_compatible: BTreeSet::new(),
             fabric_companion: None,
             needed_companions: Vec::new(),
+            companion_remedies: Vec::new(),
             library_paths: Vec::new(),
             cudnn: BTreeMap::new(),
             add_ons: BTreeMap::new(),
@@ -425,6 +431,7 @@ impl Evidence {
         self.fabric_companion = database.companion(CompanionId::FABRIC_MANAGER).cloned();
         let joined = Joined::of(database, facts);
         self.needed_companions = joined.iter().flat_map(|joined| joined.needs(database)).cloned().collect();
+        self.companion_remedies = companion_remedies(database, facts, &self.needed_companions);
         self.forward_compatible = forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
         let toolkits = facts.toolkits.iter();
         self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();
@@ -443,6 +450,13 @@ impl Evidence {
     /// The title of Fabric Manager.
     pub fn fabric_title(&self) -> String {
         self.fabric_companion.as_ref().map_or_else(|| CompanionId::FABRIC_MANAGER.to_string(), |c| c.title.clone())
+    }
+
+    /// How to get a companion of this driver.
+    pub fn companion_remedy(&self, of: &Companion, driver: DriverVersion) -> Remedy {
+        let known = self.companion_remedies.iter().find(|(id, _)| *id == of.id);
+        let by_hand = || causes::get_companion(of, driver, self.facts.os.package_manager);
+        known.map_or_else(by_hand, |(_, remedy)| remedy.clone())
     }
 
     /// The names of Fabric Manager's units for commands, `nvidia-fabricmanager`.
@@ -471,6 +485,20 @@ impl Evidence {
         self.kernel_log = Answer::Is(kernel_log::parse(text));
         self.with(database)
     }
+}
+
+/// How to get each of these companions, as far as gpusetup or a repository of the host has it.
+fn companion_remedies(database: &Database, facts: &Facts, needed: &[Companion]) -> Vec<(CompanionId, Remedy)> {
+    let distribution = distribution(database, facts);
+    let packaged = facts.driver.as_ref().filter(|driver| driver.origin != Origin::Runfile);
+    let remedy = |of: &Companion| match of.version {
+        VersionRule::Own => Some(Supply::of(of, database, distribution, facts)?.remedy(of, facts)),
+        VersionRule::Driver | VersionRule::Branch => {
+            package_beside(distribution, facts, of, packaged?.version)?;
+            Some(causes::apply_companion(of))
+        }
+    };
+    needed.iter().filter_map(|of| Some((of.id, remedy(of)?))).collect()
 }
 
 /// The version that the library of each SONAME reports.

@@ -103,6 +103,7 @@ pub fn sound() -> Evidence {
         forward_compatible: Default::default(),
         fabric_companion: database.companion(CompanionId::FABRIC_MANAGER).cloned(),
         needed_companions: Vec::new(),
+        companion_remedies: Vec::new(),
         library_paths: Vec::new(),
         add_ons: BTreeMap::new(),
         known_add_ons: database.add_ons.clone(),

@@ -2,7 +2,7 @@
 //! package manager has downloaded. If that is not known, the database decides.
 
 use super::{Facts, Unreadable};
-use crate::compat::{Database, Distribution, PackageManager};
+use crate::compat::{Database, Distribution, PackageManager, VersionRule};
 use crate::packages::{self, KernelHeaders, Unknown, Versions};
 use crate::system::System;
 use std::collections::BTreeSet;
@@ -45,8 +45,8 @@ pub fn offered_by(offers: Option<&Versions>, facts: &Facts, database: &Database)
     Some(known.map(|(name, version)| (name.clone(), version.clone())).collect())
 }
 
-/// The driver packages that the database knows for the host's distribution, the headers of its kernel, and packages that only
-/// extra repositories have.
+/// The driver packages that the database knows for the host's distribution, companions of independent versions, the headers of its
+/// kernel, and packages that only extra repositories have.
 fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> {
     let Some(distribution) = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like) else {
         return BTreeSet::new();
@@ -55,6 +55,10 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
         .drivers
         .iter()
         .flat_map(|o| o.packages.iter().chain(&o.desktop_packages).chain(o.companions.values()));
+    let manager = distribution.package_manager;
+    let independent = database.companions.iter().filter(|of| of.version == VersionRule::Own);
+    let independent = independent.flat_map(|of| &of.packages);
+    let independent = independent.filter(|p| p.package_manager.is_none_or(|of| of == manager)).map(|p| &p.name);
     let extra = distribution.extra_repositories.iter().flat_map(|r| &r.packages);
     let release = facts.kernel().unwrap_or_default();
     let headers = kernel_headers(facts, distribution).into_iter();
@@ -62,7 +66,8 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
         Some(KernelHeaders::ByVersion) => listed_as(&name, release).to_owned(),
         Some(KernelHeaders::ByName) | None => name,
     });
-    of_driver.chain(extra).cloned().chain(headers).collect()
+    let modules = distribution.fabric_modules_of(release);
+    of_driver.chain(independent).chain(extra).cloned().chain(headers).chain(modules).collect()
 }
 
 /// The packages with the headers of the kernel that will run, by the names that select them, if the manager's lists show which

@@ -6,7 +6,7 @@ use super::{
     add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
     machine, modprobe, modules, os, pci, repositories, secure_boot, toolkit,
 };
-use crate::compat::{AddOnId, Database, Fabric, PackageManager, PackageRepository};
+use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
     BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS,
@@ -210,7 +210,7 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
     spaces
 }
 
-/// The files that gpusetup writes on such a host to add a repository of drivers.
+/// The files that gpusetup writes on such a host to add a repository of drivers or their companions.
 pub fn repository_files(database: &Database, os: &Os, arch: &str) -> BTreeSet<PathBuf> {
     let paths = |(format, name, keys): (&RepositoryFormat, String, Vec<&str>)| format.all_paths(&name, keys);
     driver_repositories(database, os, arch).into_iter().flat_map(paths).collect()
@@ -231,7 +231,9 @@ fn driver_repositories<'a>(
 ) -> Vec<(&'static RepositoryFormat, String, Vec<&'a str>)> {
     let distribution = database.distribution(&os.id, &os.version, &os.like);
     let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
-    let ids: BTreeSet<&str> = offers.iter().filter_map(|offer| offer.repository.adds.as_deref()).collect();
+    let of_drivers = offers.iter().filter_map(|offer| offer.repository.adds.as_deref());
+    let of_companions = distribution.and_then(|d| d.companion_repository.as_deref());
+    let ids: BTreeSet<&str> = of_drivers.chain(of_companions).collect();
     let known = |repository: &'a PackageRepository| {
         let format = packages::of(repository.package_manager).added.as_ref()?;
         let keys = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
@@ -263,7 +265,12 @@ fn paths(
     let ours = ours.into_iter().chain(PERSISTENCE_UNITS).map(PathBuf::from).chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
     let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
-    for path in repository_files(database, os, arch).into_iter().chain(mig) {
+    let of_companion = |of: &Companion| {
+        let files = of.archive.iter().map(|file| &file.to).chain(&of.peers);
+        files.map(PathBuf::from).collect::<Vec<_>>()
+    };
+    let of_companions = database.companions.iter().flat_map(of_companion);
+    for path in repository_files(database, os, arch).into_iter().chain(mig).chain(of_companions) {
         match reader.system.node(&path) {
             // Hosts have none of nearly all of them.
             Ok(Node::Absent) => {}

@@ -40,12 +40,16 @@ pub struct AddRepository {
     /// What its list says of itself, in the words of apt's preferences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
-    /// Patterns of the packages that may come from it.
+    /// Patterns of the packages that may come from it, with apt only in the driver's branch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
+    /// Patterns of the packages that may come from it in any version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub any_version: Vec<String>,
     /// Patterns of packages that may not, although they match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<String>,
-    /// The driver branch that they come in.
+    /// The driver's branch.
     pub branch: u16,
 }
 
@@ -168,6 +172,7 @@ impl AddRepository {
             url: &self.url,
             release: self.release.as_deref(),
             packages: &self.packages,
+            any_version: &self.any_version,
             except: &self.except,
             branch: self.branch,
             keys,

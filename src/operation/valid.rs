@@ -266,7 +266,7 @@ impl Placement {
 impl AddRepository {
     /// Its texts become lines of files that package managers read.
     fn valid(&self, cache: &Path) -> Valid {
-        let Self { manager: _, name, url: address, keys, release, packages, except, branch: _ } = self;
+        let Self { manager: _, name, url: address, keys, release, packages, any_version, except, branch: _ } = self;
         plain(name, "-_")?;
         url(address)?;
         // Variables of package managers, and what ends a word or an option of theirs.
@@ -274,8 +274,8 @@ impl AddRepository {
             return Err(format!("{:?} is not the address of a repository", short(address)));
         }
         release.iter().try_for_each(|text| plain(text, " =,._-"))?;
-        packages.iter().chain(except).try_for_each(|pattern| plain(pattern, "*+.-"))?;
-        if packages.is_empty() || keys.is_empty() {
+        packages.iter().chain(any_version).chain(except).try_for_each(|pattern| plain(pattern, "*+.-"))?;
+        if packages.is_empty() && any_version.is_empty() || keys.is_empty() {
             return Err(format!("the repository {:?} without a key, or without packages", short(name)));
         }
         for key in keys {

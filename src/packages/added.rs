@@ -13,11 +13,13 @@ pub struct NewRepository<'a> {
     pub url: &'a str,
     /// What its list says of itself, if the manager takes packages from it by that: `o=NVIDIA,l=NVIDIA CUDA`.
     pub release: Option<&'a str>,
-    /// Patterns of the packages that may come from it.
+    /// Patterns of the packages that may come from it in the driver's branch.
     pub packages: &'a [String],
+    /// Patterns of the packages that may come from it in any version.
+    pub any_version: &'a [String],
     /// Patterns of packages that may not, although they match.
     pub except: &'a [String],
-    /// The driver branch that they may come in.
+    /// The driver's branch.
     pub branch: u16,
     /// The files of the keys that sign it.
     pub keys: &'a [PathBuf],

@@ -92,7 +92,9 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
         vgpu_licence::not_without_guest_driver(facts, request, resolution)?;
         mig_step::not_refused(host.database, facts, request)?;
     }
-    prerequisites::not_without_tools(&StepContext::new(host, request, resolution))?;
+    let context = StepContext::new(host, request, resolution);
+    prerequisites::not_without_tools(&context)?;
+    fabric::not_without_fabric(host.database, &context)?;
     Ok(chosen)
 }
 

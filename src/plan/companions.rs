@@ -5,9 +5,9 @@ use super::context::{StepContext, skipped, step};
 use super::needed::Companions;
 use super::settings::fabric_modules;
 use super::{Act, Step, StepId};
-use crate::compat::{Companion, PackageManager};
+use crate::compat::{Artifact, Companion, PackageManager};
 use crate::host::{Facts, MachineKind};
-use crate::operation::{Hold, Operation, Packages, Run, Service};
+use crate::operation::{Hold, Operation, Packages, Placement, Run, Service, Unpack, WriteFile};
 use crate::packages;
 use crate::paths::HELD;
 use crate::resolve::{ChosenDriver, Method};
@@ -22,8 +22,10 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
         return Some(skipped(StepId::InstallCompanions, title, "they run on the host of this container"));
     }
     let installed = missing_packages(context, companions);
-    let mut acts: Vec<_> = modules(context, companions).into_iter().chain(installed).collect();
+    let unpacked = companions.archives().flat_map(|(of, archive)| unpack(context, of, archive));
+    let mut acts: Vec<_> = installed.into_iter().chain(modules(context, companions)).chain(unpacked).collect();
     acts.extend(hold(context, companions, acts.iter().any(|act| !act.satisfied)));
+    acts.extend(companions.peer_files().flat_map(|(file, running)| name_peers(context, file, running)));
     let mut units = companions.units().peekable();
     if units.peek().is_some() {
         acts.extend(load_driver(context));
@@ -38,19 +40,58 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
             "they are not installed with this driver: see the warning",
         ));
     }
-    Some(step(StepId::InstallCompanions, title, companions.joined.sentence(), acts))
+    let mut out = step(StepId::InstallCompanions, title, companions.joined.sentence(), acts);
+    if companions.archives().next().is_some() {
+        out.disk_bytes = companions.archives().map(|(_, archive)| archive.size.map(|size| size * 3)).sum();
+    }
+    Some(out)
 }
 
-/// The packages that are added to an installed driver. With a new driver, they are part of its transaction.
+/// Names the hosts of the domain, one address per line, the same on all of them. What runs already reads the file again.
+fn name_peers(context: &StepContext, file: &str, running: &[String]) -> Vec<Act> {
+    let content = context.request.imex_peers.iter().map(|address| format!("{address}\n")).collect();
+    let write = context.file(WriteFile { path: file.into(), content, mode: 0o644 }.into());
+    let is_stale = !write.satisfied && !context.facts.machine.is_tree;
+    let restart = |unit: &String| Act::needed(Run::new(["systemctl", "restart", unit], 120));
+    let restarts = running.iter().filter(|_| is_stale).map(restart);
+    [write].into_iter().chain(restarts).collect()
+}
+
+/// Downloads a companion's archive, and puts its files where its packages have them.
+fn unpack(context: &StepContext, of: &Companion, archive: &Artifact) -> Vec<Act> {
+    let Some(download) = context.download(archive) else { return Vec::new() };
+    let into = of.archive.iter().map(|file| Placement { from: (&file.from).into(), to: (&file.to).into() }).collect();
+    let (archive, sha256) = (context.cached(archive), archive.sha256.clone().unwrap_or_default());
+    vec![Act::needed(download), Act::needed(Unpack { archive, sha256, into, limit: None })]
+}
+
+/// The packages that are added to an installed driver, or to one without packages. With a new packaged driver, they are part of
+/// its transaction.
 fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Act> {
-    let driver = context.chosen.driver.as_ref().filter(|driver| driver.is_kept())?;
+    let driver = context.chosen.driver.as_ref().filter(|driver| driver.is_kept() || !is_packaged(driver))?;
     let manager = context.distribution?.package_manager;
     let tool = tool(context).filter(|_| holds_nothing(context.facts) && is_packaged(driver));
-    let names: Vec<_> = companions.packages().map(|(name, _)| name).chain(tool).map(str::to_owned).collect();
+    let names = companions.packages().map(|(name, _)| name).chain(tool).map(str::to_owned);
+    let names: Vec<_> = names.chain(module_packages(context)).collect();
     let following = companions.packages().filter(|(_, follows)| *follows);
     let drivers = following.map(|(name, _)| (name.to_owned(), driver.version)).collect();
     let wanted = Packages { drivers, ..Packages::to_install(manager, names) };
     (!wanted.install.is_empty()).then(|| Act::needed(wanted))
+}
+
+/// The packages with the modules that reach the NVSwitches, if the kernel's own package may lack them and a repository has them.
+/// Once the modules are loaded at every boot, they are there.
+pub fn module_packages(context: &StepContext) -> Vec<String> {
+    let needs = context.companions.as_ref().map(|of| of.joined.fabric.kernel_modules.as_slice()).unwrap_or_default();
+    let (Some(distribution), Some(kernel), Some(offered)) =
+        (context.distribution, context.facts.kernel(), &context.facts.offered)
+    else {
+        return Vec::new();
+    };
+    if needs.is_empty() || context.file(fabric_modules(needs)).satisfied {
+        return Vec::new();
+    }
+    distribution.fabric_modules_of(kernel).filter(|name| offered.contains_key(name)).collect()
 }
 
 /// Loads the modules that reach the NVSwitches, now and at every boot.

@@ -34,7 +34,7 @@ impl<'a> StepContext<'a> {
     pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
         let directory = |series| request.prefix.join(format!("cuda-{series}"));
         let toolkit = chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series()));
-        let companions = Companions::of(host, chosen);
+        let companions = Companions::of(host, chosen, !request.imex_peers.is_empty());
         let known_companions = &host.database.companions;
         Self {
             facts: host.facts,

@@ -1,6 +1,6 @@
 //! The step that installs the driver: from packages, or from NVIDIA's runfile.
 
-use super::companions::{let_go, tool};
+use super::companions::{let_go, module_packages, tool};
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour};
@@ -33,6 +33,7 @@ pub fn install_driver(context: &StepContext) -> Step {
             let mut versioned: Vec<_> = offer.versioned_packages(desktop).iter().map(String::as_str).collect();
             if let Some(companions) = &context.companions {
                 names.extend(companions.packages().map(|(name, _)| name).chain(tool(context)).map(str::to_owned));
+                names.extend(module_packages(context));
                 versioned.extend(companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name));
             }
             // Of a repository that is added, the branch is all that is known.

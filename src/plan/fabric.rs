@@ -3,10 +3,12 @@
 
 use super::context::StepContext;
 use super::needed::Companions;
-use crate::causes;
+use crate::causes::{self, Remedy};
 use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
-use crate::resolve::ChosenDriver;
+use crate::ids::CheckId;
+use crate::resolve::{ChosenDriver, Conflict, Method, Supply};
+use crate::version::Want;
 
 /// What the user has to install or configure, a sentence or two each.
 pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver, all: &Companions) -> Vec<String> {
@@ -17,7 +19,7 @@ pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver
     let mut texts = Vec::new();
     if !following.is_empty() {
         texts.push(with_driver(database, context, driver, all, &following, &separate));
-    } else if let Some(text) = besides(context, driver, &separate) {
+    } else if let Some(text) = besides(database, context, driver, &separate) {
         texts.push(format!("{}: {text}", all.joined.sentence()));
     }
     texts.extend(all.unconfigured().map(|(companion, file)| causes::name_peers(companion, file)));
@@ -48,8 +50,10 @@ fn with_driver(
     }
     let install = following.iter().map(|of| causes::install_companion(of, driver.version, manager));
     if let Some(install) = install.collect::<Option<Vec<_>>>() {
+        let others = separate.iter().filter_map(|of| remedy(database, context, of));
+        let others = others.flat_map(|remedy| remedy.commands);
         let start = following.iter().flat_map(|of| causes::start_companion(of));
-        let commands: Vec<_> = install.into_iter().chain(start).collect();
+        let commands: Vec<_> = install.into_iter().chain(others).chain(start).collect();
         text += &format!(". After the driver: {}", commands.join("; "));
     }
     if following.iter().any(|of| of.id == CompanionId::FABRIC_MANAGER) {
@@ -58,16 +62,53 @@ fn with_driver(
     text
 }
 
-/// Companions with a separate version, whose repository is not enabled.
-fn besides(context: &StepContext, driver: &ChosenDriver, separate: &[&Companion]) -> Option<String> {
+/// Companions with a separate version that no repository of the host has.
+fn besides(
+    database: &Database,
+    context: &StepContext,
+    driver: &ChosenDriver,
+    separate: &[&Companion],
+) -> Option<String> {
     let first = separate.first()?;
     let names: Vec<_> = separate.iter().map(|of| package(context, driver, of)).collect();
-    let repository = first.repository.as_ref().map_or("NVIDIA's repository", |of| of.name.as_str());
-    let (who, names) = (causes::companion(first, driver.version), names.join(", "));
+    let who = causes::companion(first, driver.version);
+    let remedy = remedy(database, context, first).map(|remedy| format!(": {remedy}")).unwrap_or_default();
     let until = causes::UNTIL_FABRIC_RUNS;
-    Some(format!(
-        "{who} (package {names}). {repository} has it, but is not enabled on this host: enable it, then plan again. {until}"
-    ))
+    Some(format!("{who} (package {}){remedy}. {until}", names.join(", ")))
+}
+
+/// How to get a companion whose version does not depend on the driver's.
+fn remedy(database: &Database, context: &StepContext, of: &Companion) -> Option<Remedy> {
+    let supply = Supply::of(of, database, context.distribution, context.facts);
+    Some(supply.filter(|_| of.version == VersionRule::Own)?.remedy(of, context.facts))
+}
+
+/// Refuses to install a driver from a runfile if something is missing without which CUDA fails: the plan would end well, with GPUs
+/// that no program can use. A driver that is named is taken all the same, with a warning.
+pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<(), Conflict> {
+    let driver = context.chosen.driver.as_ref().filter(|driver| driver.install.method() == Method::Runfile);
+    let is_chosen = |driver: &&ChosenDriver| !driver.is_kept() && !matches!(context.request.driver, Want::Meeting(_));
+    let (Some(driver), Some(companions)) = (driver.filter(is_chosen), &context.companions) else {
+        return Ok(());
+    };
+    let is_essential = |of: &&Companion| of.peers.is_none() && context.facts.machine.kind != MachineKind::Container;
+    let missing: Vec<_> = companions.unavailable().filter(is_essential).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let needs: Vec<_> = missing.iter().map(|of| causes::companion(of, driver.version)).collect();
+    let sentence = format!(
+        "{}: {}. Driver {} comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not \
+         yet initialized)",
+        companions.joined.sentence(),
+        needs.join("; "),
+        driver.version
+    );
+    let remedies = missing.iter().filter_map(|of| remedy(database, context, of));
+    let conflict = Conflict::blocked(CheckId::GS801, sentence);
+    Err(remedies
+        .fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
+        .hint("or name the driver (--driver), and install the rest by hand"))
 }
 
 fn package(context: &StepContext, driver: &ChosenDriver, of: &Companion) -> String {

@@ -2,6 +2,7 @@
 //! this, so that the code that carries it out need not know the steps.
 
 use super::{Plan, Room, State, Step, StepId};
+use crate::operation::Operation;
 use crate::resolve::Request;
 use std::path::{Path, PathBuf};
 
@@ -24,10 +25,12 @@ impl Plan {
 impl Step {
     /// Whether it installs files under an NVIDIA licence.
     fn installs_nvidias(&self) -> bool {
-        let has_packages = || self.operations.iter().any(|act| !act.satisfied && act.operation.installs_packages());
+        let installs =
+            |operation: &Operation| operation.installs_packages() || matches!(operation, Operation::Unpack(_));
+        let has_files = || self.operations.iter().any(|act| !act.satisfied && installs(&act.operation));
         match self.id {
             StepId::InstallDriver | StepId::InstallCuda | StepId::InstallAddOn(_) => true,
-            StepId::InstallCompanions => has_packages(),
+            StepId::InstallCompanions => has_files(),
             _ => false,
         }
     }
@@ -46,7 +49,8 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
         StepId::InstallCuda => vec![at(prefix, half), at(cache, step.download_bytes), at(cache, half)],
         StepId::InstallAddOn(_) => vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)],
         StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
-        StepId::Prerequisites | StepId::InstallCompanions => vec![at(usr, step.disk_bytes)],
+        StepId::InstallCompanions => vec![at(usr, step.disk_bytes), at(cache, step.download_bytes)],
+        StepId::Prerequisites => vec![at(usr, step.disk_bytes)],
         StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
         StepId::AddRepository | StepId::RemoveRepository => vec![at(usr, nothing), at(etc, nothing)],
         StepId::RemoveDriver | StepId::RemoveAddOn(_) => vec![at(usr, nothing)],

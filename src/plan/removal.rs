@@ -8,7 +8,7 @@ use super::repository::remove_repository;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning, gpu_settings};
 use crate::causes;
-use crate::compat::{Database, PackageManager};
+use crate::compat::{Companion, Database, PackageManager};
 use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
@@ -118,11 +118,12 @@ impl RemovalPlanner<'_> {
         let found: Vec<_> = self.facts.driver.iter().chain(&self.facts.other_drivers).collect();
         let mut acts = Vec::new();
         if found.iter().any(|d| d.origin == Origin::Runfile) {
+            acts.extend(self.archived_companions());
             // It removes itself last.
             acts.push(uninstaller(UNINSTALL, vec![UNINSTALL[0].into()]));
         }
         let mut packages: BTreeSet<_> = found.iter().flat_map(|d| self.packages_of(d)).collect();
-        if !packages.is_empty() {
+        if !packages.is_empty() || !acts.is_empty() {
             packages.extend(self.companions());
         }
         acts.extend(self.packages(packages));
@@ -198,6 +199,18 @@ impl RemovalPlanner<'_> {
     fn companions(&self) -> impl Iterator<Item = String> {
         let is_one = |name: &&String| self.database.companions.iter().any(|of| of.is_package(name));
         self.inventory.installed.keys().filter(is_one).cloned()
+    }
+
+    /// Removes the files of companions that came from archives, for a driver without packages.
+    fn archived_companions(&self) -> Vec<Act> {
+        let is_packaged = |of: &Companion| self.inventory.installed.keys().any(|name| of.is_package(name));
+        let is_there = |to: &&String| self.facts.node(Path::new(to)).is_some_and(|node| *node != Node::Absent);
+        let unpacked = self.database.companions.iter().filter(|of| !is_packaged(of)).flat_map(|of| &of.archive);
+        // A folder takes what is in it along.
+        let paths: Vec<_> = unpacked.map(|file| &file.to).filter(is_there).collect();
+        let is_within = |to: &str| paths.iter().any(|other| other.as_str() != to && Path::new(to).starts_with(other));
+        let outermost = paths.iter().filter(|to| !is_within(to));
+        outermost.map(|to| Act::needed(Operation::Remove(Remove { path: to.into() }))).collect()
     }
 
     fn toolkit(&self, toolkit: &Toolkit) -> Result<Step, Conflict> {

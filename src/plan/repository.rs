@@ -1,8 +1,8 @@
-//! The step that adds the repository of the driver's packages, and the removal of it.
+//! The step that adds the repository of the driver or of its companions, and the removal of it.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use crate::compat::{Database, PackageRepository, SigningKey};
+use crate::compat::{Companion, Database, PackageRepository, SigningKey};
 use crate::host::{Facts, repository_files};
 use crate::operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
 use crate::packages::Note;
@@ -13,29 +13,47 @@ use std::path::{Path, PathBuf};
 /// The folder of keys in the cache.
 const KEYS: &str = "keys";
 
-/// The step that adds the repository, if the driver is from one that is not enabled.
+/// The step that adds the repository of the driver, or of companions that the driver's repository lacks, if it is not enabled.
 pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
     let driver = context.chosen.driver.as_ref()?;
-    let Install::Repository(offer, repository) = driver.install else { return None };
-    let title = format!("Add {}", offer.repository.name);
+    let branch = driver.version.branch;
+    let (from, title, why) = match driver.install {
+        Install::Repository(offer, repository) => {
+            let why = format!(
+                "it has driver branch {branch}; only packages of this branch come from it, and only if they are signed by its key"
+            );
+            let from = From { repository, packages: &repository.packages, any_version: repository.any_version.clone() };
+            (from, &offer.repository.name, why)
+        }
+        _ => for_companions(context, database)?,
+    };
+    let title = format!("Add {title}");
     let cache = &context.request.cache;
-    let Some(operation) = added(database, repository, context.facts, cache, driver.version.branch) else {
+    let Some(operation) = added(database, from, context.facts, cache, branch) else {
         return Some(skipped(StepId::AddRepository, title, "it has no packages for this machine"));
     };
-    let why = format!(
-        "it has driver branch {}; only packages of this branch come from it, and only if they are signed by its key",
-        driver.version.branch
-    );
     Some(step(StepId::AddRepository, title, why, vec![Act::needed(operation)]))
 }
 
-fn added(
-    database: &Database,
-    repository: &PackageRepository,
-    facts: &Facts,
-    cache: &Path,
-    branch: u16,
-) -> Option<AddRepository> {
+/// A repository, and what comes from it.
+struct From<'a> {
+    repository: &'a PackageRepository,
+    packages: &'a [String],
+    any_version: Vec<String>,
+}
+
+/// The repository of companions, its name, and why it is added.
+fn for_companions<'a>(context: &'a StepContext, database: &'a Database) -> Option<(From<'a>, &'a String, String)> {
+    let (repository, names) = context.companions.as_ref()?.added_repository()?;
+    let is_one = |of: &&Companion| names.iter().any(|name| of.is_package(name));
+    let companion = database.companions.iter().find(is_one)?;
+    let why = format!("{} comes from there; nothing else does, and only what its key has signed", names.join(" and "));
+    let any_version = names.iter().map(|name| (*name).to_owned()).collect();
+    Some((From { repository, packages: &[], any_version }, &companion.repository.as_ref()?.name, why))
+}
+
+fn added(database: &Database, from: From, facts: &Facts, cache: &Path, branch: u16) -> Option<AddRepository> {
+    let From { repository, packages, any_version } = from;
     let arch = facts.machine.arch.as_str();
     let key = |key: &SigningKey| RepositoryKey {
         file: key.file.clone(),
@@ -49,7 +67,8 @@ fn added(
         url: repository.url_for(arch)?,
         keys: database.keys_of(repository).map(key).collect(),
         release: repository.release.clone(),
-        packages: repository.packages.clone(),
+        packages: packages.to_vec(),
+        any_version,
         except: repository.except.clone(),
         branch,
     })
@@ -67,6 +86,6 @@ pub fn remove_repository(database: &Database, facts: &Facts, notes: &[Note]) -> 
     let forget = |note: &Note| Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()));
     let remove = files.into_iter().map(|path| Act::needed(Operation::Remove(Remove { path })));
     let acts = notes.iter().map(forget).chain(remove).collect();
-    const WHY: &str = "gpusetup added it for the driver";
+    const WHY: &str = "gpusetup added it for the driver or its companions";
     Some(step(StepId::RemoveRepository, "Remove the driver's repository and its key", WHY, acts))
 }

@@ -309,6 +309,9 @@ impl Request {
         if !self.leave_out.is_empty() {
             say("--leave-out", &all(&self.leave_out));
         }
+        if !self.imex_peers.is_empty() {
+            say("--imex-peers", &all(&self.imex_peers.iter().map(ToString::to_string).collect::<Vec<_>>()));
+        }
         words.extend(self.upgrade.then(|| "--upgrade".to_owned()));
         words.extend(self.library_path.then(|| "--library-path".to_owned()));
         words.extend(self.settings.options());

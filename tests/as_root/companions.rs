@@ -1,48 +1,115 @@
 //! Fabric Manager beside the driver, with the real apt and packages made for it, on a Debian root that says it is Ubuntu: both
-//! come in one version, are held together, go to another version together, and come back.
+//! come in one version, are held together, go to another version together, and come back. HGX B200 gets nvlsm too, from NVIDIA's
+//! repository.
 
-use crate::host::{Host, script, timed};
+use crate::host::{self, Host, Server, script, text, timed};
+use crate::repository::{database, package, publish};
 use crate::short::{self, Deb, deb};
+use crate::signer::Signer;
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
-const OLD: &str = "580.95.05-0ubuntu0.22.04.1";
-const NEW: &str = "580.178.04-0ubuntu0.22.04.1";
 const UNIT: &str = "nvidia-fabricmanager.service";
 
-/// The driver's libraries, which come only as a dependency.
-const PART: &str = "libnvidia-compute-580-server";
-const PART_OLD: &str = "libnvidia-compute-580-server (= 580.95.05-0ubuntu0.22.04.1)";
-const PART_NEW: &str = "libnvidia-compute-580-server (= 580.178.04-0ubuntu0.22.04.1)";
+/// A machine with NVSwitches, and the driver that its Ubuntu has.
+struct Machine {
+    /// Its Ubuntu.
+    release: &'static str,
+    codename: &'static str,
+    branch: u16,
+    old: &'static str,
+    new: &'static str,
+    /// Shell lines that make its devices; `device ADDRESS CLASS VENDOR DEVICE` makes one.
+    devices: &'static str,
+}
+
+const DGX_A100: Machine = Machine {
+    release: "22.04",
+    codename: "jammy",
+    branch: 580,
+    old: "580.95.05-0ubuntu0.22.04.1",
+    new: "580.178.04-0ubuntu0.22.04.1",
+    devices: "device 0000:20:00.0 068000 10de 1af1",
+};
+
+const HGX_B200: Machine = Machine {
+    release: "24.04",
+    codename: "noble",
+    branch: 595,
+    old: "595.71.05-0ubuntu0.24.04.1",
+    new: "595.91.07-0ubuntu0.24.04.1",
+    devices: "for bus in 1 2 3 4 5 6 7 8; do device 0000:0$bus:00.0 030200 10de 2901; done
+        device 0000:a0:00.0 020700 15b3 1021; printf 'V0SW_MNG' >/sys/devices/pci0000:16/0000:16:00.0/0000:a0:00.0/vpd
+        mkdir -p /sys/class/infiniband/mlx5_0; ln -s /sys/devices/pci0000:16/0000:16:00.0/0000:a0:00.0 /sys/class/infiniband/mlx5_0/device",
+};
 
 /// What the package of Fabric Manager has.
 const MANAGER: &str = "mkdir -p /lib/systemd/system
     printf '[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n' >/lib/systemd/system/nvidia-fabricmanager.service
     printf '#!/bin/sh\\n' >/usr/bin/nv-fabricmanager; chmod 755 /usr/bin/nv-fabricmanager";
 
-/// A DGX A100 whose Ubuntu has the driver.
-fn dgx(name: &str) -> Host {
-    let host = Host::of(name, Path::new(&timed("base root", || script("base", &[]))));
-    fs::remove_file(host.path("/etc/os-release")).expect("a link");
-    let release = "ID=ubuntu\nVERSION_ID=\"22.04\"\nPRETTY_NAME=\"Ubuntu 22.04.5 LTS\"\nID_LIKE=debian\n";
-    fs::write(host.path("/etc/os-release"), release).expect("written");
-    host.ask(
-        "switch=/sys/devices/pci0000:16/0000:16:00.0/0000:20:00.0; mkdir -p $switch
-         for part in 'vendor 0x10de' 'device 0x1af1' 'class 0x068000' 'subsystem_vendor 0x10de' 'subsystem_device 0x1199'; do
-           echo ${part#* } >$switch/${part% *}
-         done
-         ln -s ../../../${switch#/sys/} /sys/bus/pci/devices/0000:20:00.0
-         # The packages have no kernel module; one that is asked for its version has the driver's.
-         mkdir /opt/kmod; ln -s /bin/kmod /opt/kmod/modinfo; rm /sbin/modinfo
-         printf '#!/bin/sh\\ncase \"$*\" in *version*nvidia*) dpkg-query -W -f \\${Version} nvidia-fabricmanager-580 ;; *) exec /opt/kmod/modinfo \"$@\" ;; esac\\n' >/sbin/modinfo
-         chmod 755 /sbin/modinfo
-         mkdir -p /srv/ubuntu/dists/jammy/restricted/binary-amd64
-         printf 'Origin: Ubuntu\\nSuite: jammy\\nCodename: jammy\\nComponents: restricted\\n' >/srv/ubuntu/dists/jammy/Release
-         touch /srv/ubuntu/dists/jammy/restricted/binary-amd64/Packages
-         echo 'deb [trusted=yes] file:/srv/ubuntu jammy restricted' >/etc/apt/sources.list.d/ubuntu.list",
-    );
-    host
+impl Machine {
+    /// A host of this kind whose apt knows no package yet.
+    fn host(&self, name: &str) -> Host {
+        let host = Host::of(name, Path::new(&timed("base root", || script("base", &[]))));
+        let Self { release, codename, branch, devices, .. } = self;
+        fs::remove_file(host.path("/etc/os-release")).expect("a link");
+        let text = format!("ID=ubuntu\nVERSION_ID=\"{release}\"\nPRETTY_NAME=\"Ubuntu {release}\"\nID_LIKE=debian\n");
+        fs::write(host.path("/etc/os-release"), text).expect("written");
+        host.ask(&format!(
+            "device() {{
+               at=/sys/devices/pci0000:16/0000:16:00.0/$1; mkdir -p $at
+               for part in \"vendor 0x$3\" \"device 0x$4\" \"class 0x$2\" 'subsystem_vendor 0x10de' 'subsystem_device 0x1199'; do
+                 echo ${{part#* }} >$at/${{part% *}}
+               done
+               ln -s ../../../${{at#/sys/}} /sys/bus/pci/devices/$1
+             }}
+             {devices}
+             # The packages have no kernel module; one that is asked for its version has the driver's.
+             mkdir /opt/kmod; ln -s /bin/kmod /opt/kmod/modinfo; rm /sbin/modinfo
+             printf '#!/bin/sh\\ncase \"$*\" in *version*nvidia*) dpkg-query -W -f \\${{Version}} nvidia-fabricmanager-{branch} ;; *) exec /opt/kmod/modinfo \"$@\" ;; esac\\n' >/sbin/modinfo
+             chmod 755 /sbin/modinfo
+             mkdir -p /srv/ubuntu/dists/{codename}/restricted/binary-amd64 /srv/ubuntu/dists/{codename}/multiverse/binary-amd64
+             printf 'Origin: Ubuntu\\nSuite: {codename}\\nCodename: {codename}\\nComponents: restricted multiverse\\n' >/srv/ubuntu/dists/{codename}/Release
+             touch /srv/ubuntu/dists/{codename}/restricted/binary-amd64/Packages /srv/ubuntu/dists/{codename}/multiverse/binary-amd64/Packages
+             echo 'deb [trusted=yes] file:/srv/ubuntu {codename} restricted multiverse' >/etc/apt/sources.list.d/ubuntu.list",
+        ));
+        host
+    }
+
+    /// The driver's libraries, which come only as a dependency.
+    fn part(&self) -> String {
+        format!("libnvidia-compute-{}-server", self.branch)
+    }
+
+    /// Has apt offer the driver and Fabric Manager in these versions, and the rest as it is there.
+    fn offer(&self, host: &Host, names: &[String], driver: &[&str], manager: &[&str]) {
+        let part = self.part();
+        let depends = [self.old, self.new].map(|version| format!("{part} (= {version})"));
+        let mut debs = Vec::new();
+        for name in names.iter().filter(|name| *name != "nvlsm") {
+            let known =
+                |wanted: &[&str]| [self.old, self.new].into_iter().filter(|v| wanted.contains(v)).collect::<Vec<_>>();
+            let of = |wanted: &[&str], script: &'static str| -> Vec<Deb> {
+                known(wanted).into_iter().map(|version| Deb { version, ..deb(name, script) }).collect()
+            };
+            match name.as_str() {
+                _ if name.contains("fabricmanager") => debs.extend(of(manager, MANAGER)),
+                _ if name.contains("headless") => {
+                    let depends = |version| if version == self.old { depends[0].as_str() } else { depends[1].as_str() };
+                    let with_part = |version| Deb { version, depends: depends(version), ..deb(name, ":") };
+                    debs.extend(known(driver).into_iter().map(with_part));
+                }
+                _ if name.contains("nvidia") => debs.extend(of(driver, ":")),
+                _ => debs.push(deb(name, ":")),
+            }
+        }
+        let known = [self.old, self.new].into_iter().filter(|v| driver.contains(v));
+        debs.extend(known.map(|version| Deb { version, ..deb(&part, ":") }));
+        short::offer(host, &debs);
+    }
 }
 
 /// What the plan installs, by name.
@@ -51,30 +118,6 @@ fn wanted(plan: &Value) -> Vec<String> {
     let operations = steps.iter().flat_map(|step| step["operations"].as_array().expect("operations"));
     let names = operations.filter(|o| o["op"] == "packages").flat_map(|o| o["install"].as_array().expect("names"));
     names.map(|name| name.as_str().expect("a name").to_owned()).collect()
-}
-
-/// Has apt offer the driver and Fabric Manager in these versions, and the rest as it is there.
-fn offer(host: &Host, names: &[String], driver: &[&str], manager: &[&str]) {
-    let mut debs = Vec::new();
-    for name in names {
-        let of = |versions: &[&'static str], script: &'static str| -> Vec<Deb> {
-            versions.iter().map(|version| Deb { version, ..deb(name, script) }).collect()
-        };
-        let known = |wanted: &[&str]| [OLD, NEW].into_iter().filter(|v| wanted.contains(v)).collect::<Vec<_>>();
-        match name.as_str() {
-            _ if name.contains("fabricmanager") => debs.extend(of(&known(manager), MANAGER)),
-            _ if name.contains("headless") => {
-                let part = |version: &&'static str| if *version == OLD { PART_OLD } else { PART_NEW };
-                let with_part = |version| Deb { version, depends: part(&version), ..deb(name, ":") };
-                debs.extend(known(driver).into_iter().map(with_part));
-            }
-            _ if name.contains("nvidia") => debs.extend(of(&known(driver), ":")),
-            _ => debs.push(deb(name, ":")),
-        }
-    }
-    let known = [OLD, NEW].into_iter().filter(|v| driver.contains(v));
-    debs.extend(known.map(|version| Deb { version, ..deb(PART, ":") }));
-    short::offer(host, &debs);
 }
 
 /// The versions of NVIDIA's packages, each once.
@@ -98,7 +141,9 @@ fn is_enabled(host: &Host) -> bool {
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn driver_and_fabric_manager_move_together() {
-    let host = dgx("dgx");
+    let machine = DGX_A100;
+    let host = machine.host("dgx");
+    let (old, new) = (machine.old, machine.new);
     let request = ["--profile", "driver", "--method", "packages", "--driver", "580"];
     let plan = || host.gpusetup_plain(&[&["plan", "--json"], &request[..]].concat()).succeeds().json();
     let names = wanted(&plan());
@@ -106,34 +151,34 @@ fn driver_and_fabric_manager_move_together() {
     assert!(names.iter().any(|name| name.contains("-580-server")), "the series that has a Fabric Manager: {names:?}");
 
     // A mirror that is behind: nothing is changed.
-    offer(&host, &names, &[NEW], &[OLD]);
+    machine.offer(&host, &names, &[new], &[old]);
     let before = host.ask("dpkg-query -W");
     let said = host.gpusetup_plain(&[&["apply", "--yes"], &request[..]].concat());
     assert_ne!(said.code, Some(0), "{said:?}");
     assert_eq!(host.ask("dpkg-query -W"), before, "{said:?}");
 
-    offer(&host, &names, &[OLD], &[OLD]);
+    machine.offer(&host, &names, &[old], &[old]);
     host.gpusetup_plain(&[&["apply", "--yes"], &request[..]].concat()).succeeds();
-    assert_eq!(versions(&host), [OLD]);
+    assert_eq!(versions(&host), [old]);
     let driver: Vec<_> = names.iter().filter(|name| name.contains("nvidia")).cloned().collect();
     assert!(driver.iter().all(|name| held(&host).contains(name)), "{driver:?} {:?}", held(&host));
-    assert!(is_enabled(&host) && held(&host).contains(&PART.to_owned()), "{:?}", held(&host));
+    assert!(is_enabled(&host) && held(&host).contains(&machine.part()), "{:?}", held(&host));
     let again = plan();
     let steps = again["steps"].as_array().expect("steps");
     let companions = steps.iter().find(|step| step["id"] == "companions").expect("a step");
     assert_eq!(companions["state"], "satisfied", "{companions}");
 
     // An update by hand or by a timer moves none of them.
-    offer(&host, &names, &[OLD, NEW], &[OLD, NEW]);
+    machine.offer(&host, &names, &[old, new], &[old, new]);
     host.ask("apt-get -y -qq dist-upgrade");
-    assert_eq!(versions(&host), [OLD]);
+    assert_eq!(versions(&host), [old]);
 
     host.gpusetup_plain(&[&["apply", "--yes", "--upgrade"], &request[..]].concat()).succeeds();
-    assert_eq!(versions(&host), [NEW]);
+    assert_eq!(versions(&host), [new]);
     assert!(driver.iter().all(|name| held(&host).contains(name)) && is_enabled(&host), "{:?}", held(&host));
 
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
-    assert_eq!(versions(&host), [OLD]);
+    assert_eq!(versions(&host), [old]);
     assert!(driver.iter().all(|name| held(&host).contains(name)) && is_enabled(&host), "{:?}", held(&host));
 
     host.gpusetup_plain(&["uninstall", "--driver", "--yes"]).succeeds();
@@ -144,18 +189,168 @@ fn driver_and_fabric_manager_move_together() {
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_hold_of_the_administrator_stays() {
-    let host = dgx("dgx-held");
+    let machine = DGX_A100;
+    let host = machine.host("dgx-held");
+    let (old, new) = (machine.old, machine.new);
     let request = ["--profile", "driver", "--method", "packages", "--driver", "580", "--yes"];
     let plan = host.gpusetup_plain(&[&["plan", "--json"], &request[..request.len() - 1]].concat()).succeeds().json();
     let names = wanted(&plan);
-    offer(&host, &names, &[OLD], &[OLD]);
+    machine.offer(&host, &names, &[old], &[old]);
     host.gpusetup_plain(&[&["apply"], &request[..]].concat()).succeeds();
     // The administrator takes one of them over.
     let theirs = "nvidia-fabricmanager-580";
     host.ask(&format!("grep -vx {theirs} /var/lib/gpusetup-held >/root/held; cp /root/held /var/lib/gpusetup-held"));
-    offer(&host, &names, &[OLD, NEW], &[OLD, NEW]);
+    machine.offer(&host, &names, &[old, new], &[old, new]);
     let said = host.gpusetup_plain(&[&["apply", "--upgrade"], &request[..]].concat());
     assert!(said.code != Some(0) && said.err.contains("holds"), "{said:?}");
-    assert_eq!(versions(&host), [OLD]);
+    assert_eq!(versions(&host), [old]);
     assert!(held(&host).contains(&theirs.to_owned()));
+}
+
+/// What comes from NVIDIA's repository for Ubuntu 24.04: nvlsm, and packages that must not.
+const BELOW: &str = "compute/cuda/repos/ubuntu2404/x86_64";
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
+    let machine = HGX_B200;
+    let (old, new) = (machine.old, machine.new);
+    let host = machine.host("hgx-b200");
+    let served = tempfile::tempdir().expect("a folder");
+    let folder = served.path().join(BELOW);
+    fs::create_dir_all(&folder).expect("made");
+    let signer = Signer::new("ours");
+    fs::write(folder.join("3bf863cc.pub"), signer.public_key()).expect("written");
+    let others =
+        [("nvidia-fabricmanager-595", "595.99.02-1"), ("nvidia-utils-595-server", "595.99.02-1"), ("bash", "99-1")];
+    let nvlsm = ("nvlsm", "2025.06.10-1");
+    others.iter().chain([&nvlsm]).for_each(|(name, version)| package(&folder, name, version));
+    publish(&folder, &signer);
+    let server = Server::of(served.path());
+    let facts = tempfile::tempdir().expect("a folder");
+    let known = database(facts.path(), &[&signer.fingerprint]);
+    let call = |verb: &[&str], rest: &[&str]| {
+        let own = ["--database", text(&known), "--profile", "driver", "--driver", "595", "--mirror", &server.url];
+        host.gpusetup_plain(&[verb, &own[..], rest].concat())
+    };
+    let plan = || call(&["plan", "--json"], &[]).succeeds().json();
+    let names = wanted(&plan());
+    for name in ["nvidia-headless-595-server-open", "nvidia-fabricmanager-595", "nvlsm"] {
+        assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
+    }
+    let modules = format!("linux-modules-extra-{}", host.kernel());
+    let names = [names, vec![modules.clone()]].concat();
+    machine.offer(&host, &names, &[old], &[old]);
+    call(&["apply", "--yes"], &[]).succeeds();
+    host.ask(&format!("dpkg-query -W {modules}"));
+    let nvlsm_version = || host.ask("dpkg-query -W -f '${Version}' nvlsm");
+    assert_eq!((versions(&host), nvlsm_version().as_str()), (vec![old.to_owned()], nvlsm.1));
+    assert!(is_enabled(&host) && held(&host).contains(&"nvidia-fabricmanager-595".to_owned()), "{:?}", held(&host));
+    assert_eq!(host.ask("cat /etc/modules-load.d/gpusetup-nvswitch.conf | grep -c -e mlx5_ib -e ib_umad"), "2");
+    for (name, version) in others {
+        assert_ne!(host.ask(&format!("apt-cache policy {name} | sed -n 's/^  Candidate: //p'")), version, "{name}");
+    }
+    let again = plan();
+    let steps = again["steps"].as_array().expect("steps");
+    let state = |id: &str| steps.iter().find(|step| step["id"] == id).map(|step| step["state"].clone());
+    assert_eq!((state("companions"), state("add-repository")), (Some("satisfied".into()), None), "{again}");
+    let doctor = host.gpusetup_plain(&["doctor", "GS801", "--json"]).json();
+    assert_ne!(doctor["checks"][0]["status"], "fail", "{doctor}");
+
+    machine.offer(&host, &names, &[old, new], &[old, new]);
+    package(&folder, "nvlsm", "2025.10.11-1");
+    publish(&folder, &signer);
+    call(&["apply", "--yes", "--upgrade"], &[]).succeeds();
+    assert_eq!((versions(&host), is_enabled(&host)), (vec![new.to_owned()], true));
+    host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
+    assert_eq!((versions(&host), is_enabled(&host)), (vec![old.to_owned()], true));
+
+    let uninstall = ["uninstall", "--driver", "--yes", "--database", text(&known)];
+    host.gpusetup_plain(&uninstall).succeeds();
+    let left =
+        host.ask("find /etc/apt /usr/share/keyrings -name '*gpusetup*'; dpkg-query -W nvlsm 2>/dev/null || true");
+    assert_eq!((versions(&host), left), (Vec::new(), String::new()));
+}
+
+/// An archive of Fabric Manager as NVIDIA publishes it, with these files in it.
+fn archive(folder: &Path, version: &str) -> PathBuf {
+    let name = format!("fabricmanager-linux-x86_64-{version}-archive");
+    let tree = tempfile::tempdir().expect("a folder");
+    for (path, content, mode) in [
+        ("bin/nv-fabricmanager", "#!/bin/sh\n", 0o755),
+        ("bin/nvidia-fabricmanager-start.sh", "#!/bin/sh\n", 0o755),
+        ("etc/fabricmanager.cfg", "FABRIC_MODE=0\n", 0o644),
+        ("share/nvidia/nvswitch/dgxa100_hgxa100_topology", "topology\n", 0o644),
+        (
+            "systemd/nvidia-fabricmanager.service",
+            "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
+            0o644,
+        ),
+        ("include/nv_fm_agent.h", "\n", 0o644),
+        ("LICENSE", "words\n", 0o644),
+    ] {
+        let at = tree.path().join(&name).join(path);
+        fs::create_dir_all(at.parent().expect("below the tree")).expect("made");
+        fs::write(&at, content).expect("written");
+        fs::set_permissions(&at, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+    fs::create_dir_all(folder).expect("made");
+    let file = folder.join(format!("{name}.tar.xz"));
+    host::machine("tar", &["-cJf", text(&file), "-C", text(tree.path()), &name]).succeeds();
+    file
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
+    const VERSION: &str = "580.95.05";
+    const FILES: [&str; 4] = [
+        "/usr/bin/nv-fabricmanager",
+        "/usr/bin/nvidia-fabricmanager-start.sh",
+        "/usr/share/nvidia/nvswitch/fabricmanager.cfg",
+        "/usr/share/nvidia/nvswitch/dgxa100_hgxa100_topology",
+    ];
+    let host = DGX_A100.host("dgx-runfile");
+    host.ask(&format!(
+        "libraries=/usr/lib/x86_64-linux-gnu; touch $libraries/libcuda.so.{VERSION}; ln -s libcuda.so.{VERSION} $libraries/libcuda.so.1
+         printf '#!/bin/sh\\nrm -f /usr/lib/x86_64-linux-gnu/libcuda.so*\\n' >/usr/bin/nvidia-uninstall
+         printf '#!/bin/sh\\necho {VERSION}\\n' >/sbin/modinfo; chmod 755 /usr/bin/nvidia-uninstall"
+    ));
+    let served = tempfile::tempdir().expect("a folder");
+    let file = archive(&served.path().join("compute/nvidia-driver/redist/fabricmanager/linux-x86_64"), VERSION);
+    let server = Server::of(served.path());
+    // The database has the checksum of NVIDIA's own.
+    let facts = tempfile::tempdir().expect("a folder");
+    let known = database(facts.path(), &["EB693B3035CD5710E231E123A4B469963BF863CC"]);
+    let manifest = known.join("manifests/driver/580.yaml");
+    let name = text(&file).rsplit('/').next().expect("a name");
+    let line = |line: &str| match line.split_once("sha256: \"") {
+        Some((before, after)) if line.contains(&format!("file: \"{name}\"")) => {
+            format!("{before}sha256: \"{}{}", short::sum(&file), &after[64..])
+        }
+        _ => line.to_owned(),
+    };
+    let rows: Vec<_> = fs::read_to_string(&manifest).expect("there").lines().map(line).collect();
+    fs::write(&manifest, rows.join("\n")).expect("written");
+
+    let apply = || {
+        let own = ["apply", "--yes", "--profile", "driver", "--database", text(&known), "--mirror", &server.url];
+        host.gpusetup_plain(&own).succeeds()
+    };
+    apply();
+    assert_eq!(host.ask(&format!("stat -c %a {}", FILES.join(" "))), "755\n755\n644\n644");
+    assert!(is_enabled(&host) && !host.path("/usr/include/nv_fm_agent.h").exists());
+    let said = host.gpusetup_plain(&["plan", "--profile", "driver", "--json"]).succeeds().json();
+    let steps = said["steps"].as_array().expect("steps");
+    let companions = steps.iter().find(|step| step["id"] == "companions").expect("a step");
+    assert_eq!(companions["state"], "satisfied", "{companions}");
+    let left = || FILES.iter().filter(|path| host.path(path).exists()).count();
+    host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
+    assert_eq!((left(), is_enabled(&host)), (0, false));
+
+    apply();
+    assert_eq!(left(), FILES.len());
+    host.gpusetup_plain(&["uninstall", "--driver", "--yes"]).succeeds();
+    assert_eq!((left(), is_enabled(&host)), (0, false));
+    assert!(!host.path("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists());
 }

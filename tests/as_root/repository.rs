@@ -21,7 +21,7 @@ const PINNED: Pinned = Pinned { id: "3bf863cc", fingerprint: "EB693B3035CD5710E2
 const OURS: &str = "find /etc/apt /usr/share/keyrings -name '*gpusetup*'";
 
 /// A package without anything in it but what it needs.
-fn package(folder: &Path, name: &str, version: &str) {
+pub fn package(folder: &Path, name: &str, version: &str) {
     let tree = tempfile::tempdir().expect("a folder");
     let depends =
         if name == "nvidia-driver-cuda" { format!("Depends: libcuda1 (= {version})\n") } else { String::new() };
@@ -42,7 +42,7 @@ fn package(folder: &Path, name: &str, version: &str) {
 }
 
 /// Makes the lists of a folder again, signed as NVIDIA signs its own.
-fn publish(folder: &Path, signer: &Signer) {
+pub fn publish(folder: &Path, signer: &Signer) {
     let at = format!("cd {}", text(folder));
     let label = "-o APT::FTPArchive::Release::Origin=NVIDIA -o 'APT::FTPArchive::Release::Label=NVIDIA CUDA'";
     let lists = format!(
@@ -54,7 +54,7 @@ fn publish(folder: &Path, signer: &Signer) {
     signer.gpg(&["--digest-algo", "SHA512", "--output", text(&to), "--clearsign", text(&from)]);
 }
 
-fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
+pub fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
     signer::database(folder, PINNED, fingerprints)
 }
 

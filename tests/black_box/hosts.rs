@@ -424,19 +424,18 @@ fn a_companion_is_a_row_and_nothing_else() {
         let database = folder.path().to_str().expect("UTF-8");
         tree.run(&[&["plan", "--json", "--database", database, "--gpu", gpu], more].concat())
     };
-    // Neither a runfile nor a repository is known to have one: only what CUDA's runfile brings is left.
-    let chosen = plan(&unoffered, "10de:2330x8", &[]).json();
-    let rejected = chosen["rejected"].as_array().expect("a list");
-    let weaver = rejected.iter().find(|r| r["rule"] == "driver-has-weaver").expect("a driver without it");
-    let because = weaver["because"].as_str().unwrap_or_default();
-    assert!(because.contains("need Weaver of exactly the driver's version"), "{weaver}");
+    // Neither a runfile nor a repository is known to have one: what CUDA's runfile has would not be enough.
+    let refused = plan(&unoffered, "10de:2330x8", &[]);
+    assert_eq!(refused.code, 5, "{}", refused.err);
+    for part in ["GS801", "Looms need Weaver of exactly driver"] {
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
     // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name.
     let named = plan(&unoffered, "10de:2330x8", &["--driver", "580.95.05", "--method", "runfile"]).json();
     for part in [
         ". Looms need Weaver of exactly driver 580.95.05 (package nvidia-weaver-580 in NVIDIA's repository). After",
-        "sudo apt-get install 'spindle=580.*'; sudo apt-get install 'nvidia-weaver-580=580.95.05*'; sudo systemctl enable",
-        "CUDA needs Fabric Manager of exactly driver 580.95.05 (",
-        ". Wheels need Spindle of driver branch 580 (package spindle in NVIDIA's repository). Looms",
+        "sudo apt-get install 'spindle=580.*'; sudo apt-get install 'nvidia-weaver-580=580.95.05*'",
+        ": Wheels need Spindle of driver branch 580 (package spindle in NVIDIA's repository). Looms",
     ] {
         assert!(warnings(&named, "GS801")[0].contains(part), "{named}");
     }
@@ -462,20 +461,19 @@ fn driver_packages(plan: &Value) -> Vec<&str> {
 #[test]
 fn joined_gpus_need_what_starts_their_switches() {
     let tree = Tree::ubuntu_24_04();
-    for (gpu, installs, warns) in [
-        ("10de:2901x8", true, &["needs nvlsm", "802", "not enabled on this host"][..]),
-        ("10de:3182", true, &["nvlsm"]),
-        ("10de:2330x8", true, &[]),
-        ("10de:2330x4", false, &[]),
-        ("10de:2331x8", false, &[]),
+    for (gpu, manager, subnet) in [
+        ("10de:2901x8", true, true),
+        ("10de:3182", true, true),
+        ("10de:2330x8", true, false),
+        ("10de:2330x4", false, false),
+        ("10de:2331x8", false, false),
     ] {
         let plan = tree.run(&["plan", "--json", "--gpu", gpu]).json();
-        let said = warnings(&plan, "GS801");
-        assert_eq!(said.len(), usize::from(!warns.is_empty()), "{gpu}: {said:?}");
-        assert!(warns.iter().all(|part| said[0].contains(part)), "{gpu}: {said:?}");
-        assert_eq!(driver_packages(&plan).contains(&"nvidia-fabricmanager-595"), installs, "{gpu}");
-        let starts = plan["steps"].to_string().contains("nvidia-fabricmanager.service");
-        assert_eq!(starts, installs && warns.is_empty(), "{gpu}: not without nvlsm");
+        assert_eq!(warnings(&plan, "GS801"), [""; 0], "{gpu}");
+        let packages = driver_packages(&plan);
+        assert_eq!(packages.contains(&"nvidia-fabricmanager-595"), manager, "{gpu}");
+        assert_eq!(packages.contains(&"nvlsm"), subnet, "{gpu}");
+        assert_eq!(plan["steps"].to_string().contains("nvidia-fabricmanager.service"), manager, "{gpu}");
     }
     // A virtual machine with a part of a board.
     let virtual_machine = |facts: &mut Value| facts["machine"]["kind"] = json!("virtual");
@@ -485,16 +483,11 @@ fn joined_gpus_need_what_starts_their_switches() {
     }
     let tree = Tree::ubuntu_24_04().arch(183);
     let grace = tree.run(&["plan", "--json", "--gpu", "gb200x4"]).json();
-    let said = warnings(&grace, "GS801");
-    assert!(said[0].contains("nvidia-imex") && !said[0].contains("nvlsm"), "{said:?}");
-    // Ubuntu's 595.99.02 has no IMEX, nor has NVIDIA's.
-    assert_eq!(grace["selection"]["driver"]["version"], "595.71.05");
-    let packages = tree.run(&["plan", "--json", "--gpu", "gb200x4", "--method", "packages"]).json();
-    assert_eq!(packages["selection"]["driver"]["version"], "580.178.04");
-    assert!(driver_packages(&packages).contains(&"nvidia-imex-580"), "{packages}");
-    let said = &warnings(&packages, "GS801")[0];
+    assert_eq!(grace["selection"]["driver"]["version"], "595.91.07", "Ubuntu's 595.99.02 has no IMEX");
+    assert!(driver_packages(&grace).contains(&"nvidia-imex-595"), "{grace}");
+    let said = &warnings(&grace, "GS801")[0];
     assert!(said.contains("/etc/nvidia-imex/nodes_config.cfg") && said.contains("not started"), "{said}");
-    assert!(!packages["steps"].to_string().contains("nvidia-imex.service"), "{packages}");
+    assert!(!grace["steps"].to_string().contains("nvidia-imex.service"), "{grace}");
     // The data of a network function shows the switches; of other hosts it is not read.
     for (device, seen) in [("2901", 1), ("20b2", 0)] {
         let tree = Tree::ubuntu_24_04().gpu("0000:1b:00.0", device, None);

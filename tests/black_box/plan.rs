@@ -50,7 +50,8 @@ fn every_gpu_gets_a_complete_plan_on_every_system() {
             let (companions, steps): (Vec<_>, Vec<_>) = all.partition(|s| s["id"] == "companions");
             assert_eq!(companions.len(), usize::from(gpu == "10de:2901"), "{shown}: boards with NVSwitches");
             let mut expected = STEPS.to_vec();
-            if method == "repository" {
+            // nvlsm is in NVIDIA's repository alone.
+            if method == "repository" || gpu == "10de:2901" {
                 expected.insert(0, "add-repository");
             }
             assert_eq!(steps.iter().map(|s| text(s, "/id")).collect::<Vec<_>>(), expected, "{shown}");

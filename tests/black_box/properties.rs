@@ -281,7 +281,9 @@ fn every_command_that_a_refusal_suggests_works() {
         std::fs::write(&file, serde_json::to_string(&facts).expect("JSON")).expect("written");
         for command in commands(&conflict) {
             let ran = pasted(&command, &file, &request.today);
-            assert_eq!(ran.code, 0, "host {n}: {conflict}\n{command}\n{}", ran.err);
+            // Nor does a driver from the runfile fit where a companion of it can only be installed by hand.
+            let by_hand = ran.code == i32::from(Exit::Blocked.code()) && ran.err.contains("(GS801)");
+            assert!(ran.code == 0 || by_hand, "host {n}: {conflict}\n{command}\n{}", ran.err);
             tried += 1;
         }
         assert!(conflict.alternative.is_none() || !commands(&conflict).is_empty(), "host {n}: {conflict}");

@@ -99,3 +99,107 @@ fn it_is_refused_where_there_is_none_or_another_vendors_driver() {
         said.err
     );
 }
+
+/// The words of a plan's warnings about NVSwitches.
+fn fabric_warnings(plan: &Value) -> Vec<&str> {
+    let warnings = plan["warnings"].as_array().expect("warnings").iter().filter(|w| w["check"] == "GS801");
+    warnings.map(|w| w["text"].as_str().expect("a text")).collect()
+}
+
+#[test]
+fn nvlsm_alone_comes_from_nvidias_repository_for_ubuntu() {
+    let plan = |os: &str, more: &[&str]| {
+        run(&[&["plan", "--gpu", "10de:2901x8", "--profile", "driver", "--os", os, "--json"], more].concat()).json()
+    };
+    for os in ["ubuntu-22.04", "ubuntu-24.04"] {
+        let plan = plan(os, &[]);
+        assert_eq!(plan["selection"]["driver"]["method"], "packages", "{os}");
+        let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
+        assert_eq!((added.get("packages"), &added["any_version"]), (None, &json!(["nvlsm"])), "{os}");
+        assert_eq!(added["keys"][0]["fingerprint"], KEYS[0].1, "{os}");
+        let [installed] = operations(&plan, "install-driver")[..] else { panic!("{os}: {plan}") };
+        let names = installed["install"].as_array().expect("names");
+        assert!(names.contains(&json!("nvlsm")) && names.contains(&json!("nvidia-fabricmanager-595")), "{names:?}");
+        assert_eq!(fabric_warnings(&plan), [""; 0], "{os}");
+    }
+    // On Debian it comes with the driver, in whatever version.
+    let debian = plan("debian-12", &["--method", "repository"]);
+    assert_eq!(operations(&debian, "add-repository")[0]["any_version"], json!(["nvlsm"]));
+    // Where no repository of the system is known to have it, nothing is added, and others are named.
+    let newest = plan("ubuntu-26.04", &[]);
+    assert!(operations(&newest, "add-repository").is_empty());
+    let [text] = fabric_warnings(&newest)[..] else { panic!("{newest}") };
+    assert!(text.contains("ubuntu2404") && text.contains("package nvlsm"), "{text}");
+}
+
+#[test]
+fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
+    let call = |os: &str, gpu: &str| {
+        run(&["plan", "--gpu", gpu, "--profile", "driver", "--method", "runfile", "--os", os, "--json"])
+    };
+    for (os, gpu) in [("ubuntu-22.04", "10de:20b2x8"), ("sles-15", "10de:2330x8"), ("debian-12", "10de:2330x8")] {
+        let plan = call(os, gpu).json();
+        let version = plan["selection"]["driver"]["version"].as_str().expect("a version");
+        let steps = operations(&plan, "companions");
+        let of = |op: &str| steps.iter().find(|o| o["op"] == op).unwrap_or_else(|| panic!("{os}: {op}: {plan}"));
+        let archive = of("unpack")["archive"].as_str().expect("a path");
+        assert!(archive.ends_with(&format!("/fabricmanager-linux-x86_64-{version}-archive.tar.xz")), "{os}: {archive}");
+        assert_eq!(
+            (&of("download")["to"], &of("service")["unit"]),
+            (&json!(archive), &json!("nvidia-fabricmanager.service"))
+        );
+        assert_eq!(fabric_warnings(&plan), [""; 0], "{os}");
+    }
+    // nvlsm is beside it where its repository can be added; elsewhere the plan is refused, since CUDA would fail.
+    let ubuntu = call("ubuntu-24.04", "10de:2901x8").json();
+    let installed =
+        operations(&ubuntu, "companions").into_iter().find(|o| o["op"] == "packages").expect("a transaction");
+    assert_eq!(installed["install"], json!(["nvlsm"]));
+    let said = run(&["plan", "--gpu", "10de:2901x8", "--profile", "driver", "--os", "sles-15"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    for part in ["GS801", "nvlsm", "error 802", "ubuntu2404"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_rack_host_with_ubuntu_gets_imex_with_its_driver() {
+    let plan =
+        run(&["plan", "--gpu", "10de:2941x4", "--profile", "driver", "--os", "ubuntu-24.04:aarch64", "--json"]).json();
+    let [installed] = operations(&plan, "install-driver")[..] else { panic!("{plan}") };
+    let names = installed["install"].as_array().expect("names");
+    assert!(names.contains(&json!("nvidia-imex-595")), "{names:?}");
+    assert!(names.contains(&json!("nvidia-headless-595-server-open")), "{names:?}");
+}
+
+#[test]
+fn the_hosts_of_a_domain_are_named_once_and_imex_starts() {
+    let plan = |gpu: &str, os: &str, peers: &[&str]| {
+        run(&[&["plan", "--gpu", gpu, "--profile", "driver", "--os", os, "--json"], peers].concat())
+    };
+    let rack = |peers: &[&str]| plan("10de:2941x4", "ubuntu-24.04:aarch64", peers);
+    // On every host the file is the same, in whatever order the addresses are given.
+    let orders =
+        [["--imex-peers", "10.0.0.10,10.0.0.9,fd00::2"], ["--imex-peers", "fd00::2,10.0.0.9,10.0.0.10,10.0.0.9"]];
+    for peers in orders {
+        let plan = rack(&peers).json();
+        let steps = operations(&plan, "companions");
+        let written = steps.iter().find(|o| o["op"] == "write-file").unwrap_or_else(|| panic!("{plan}"));
+        assert_eq!(written["path"], "/etc/nvidia-imex/nodes_config.cfg");
+        assert_eq!(written["content"], "10.0.0.9\n10.0.0.10\nfd00::2\n", "{peers:?}");
+        assert!(steps.iter().any(|o| o["unit"] == "nvidia-imex.service"), "{plan}");
+        assert_eq!(fabric_warnings(&plan), [""; 0]);
+    }
+    // The key of the config file says the same.
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(config.path(), "imex-peers: [\"10.0.0.1\", \"10.0.0.2\"]\n").expect("written");
+    let by_config = rack(&["--config", config.path().to_str().expect("UTF-8")]).json();
+    assert!(by_config["steps"].to_string().contains("10.0.0.1\\n10.0.0.2\\n"), "{by_config}");
+    for wrong in ["node1", "10.0.0.1/24", "127.0.0.1", "0.0.0.0", "ff02::1", "10.0.0.1;reboot"] {
+        let said = rack(&["--imex-peers", wrong]);
+        assert_eq!(said.code, 2, "{wrong}");
+        assert!(said.err.contains("--imex-peers"), "{wrong}: {}", said.err);
+    }
+    let other = plan("a100", "ubuntu-24.04", &orders[0]).json();
+    assert!(!other["steps"].to_string().contains("imex"), "{other}");
+}

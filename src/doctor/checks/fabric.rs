@@ -1,8 +1,8 @@
 //! The fabric between GPUs: NVSwitches and Fabric Manager.
 
 use super::nvml::{inside_fabric, outside_fabric};
-use crate::causes;
-use crate::compat::{Companion, CompanionId, VersionRule};
+use crate::causes::{self, Remedy};
+use crate::compat::{Companion, CompanionId};
 use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::InstalledCompanion;
 use crate::operation::{Operation, Service};
@@ -57,11 +57,9 @@ fn judged(
     driver: DriverVersion,
 ) -> Verdict {
     let (needed, title) = (causes::companion(companion, driver), &companion.title);
-    let manager = seen.facts.os.package_manager;
     let install = |cause: String| {
-        let command = causes::install_companion(companion, driver, manager);
-        let text = format!("install {title} from NVIDIA's repository");
-        Verdict::fail(cause).alone().advise(text, command.into_iter().chain(causes::start_companion(companion)))
+        let Remedy { text, commands } = seen.companion_remedy(companion, driver);
+        Verdict::fail(cause).alone().advise(text, commands.into_iter().chain(causes::start_companion(companion)))
     };
     let verdict = match found {
         None => install(format!("{needed}, but it is not installed")),
@@ -116,16 +114,8 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     };
     let needed = causes::companion(companion, version);
     let install = |cause: String| {
-        let which = match companion.version {
-            VersionRule::Driver => format!(" {version} (exactly)"),
-            VersionRule::Branch => format!(" of branch {}", version.branch),
-            VersionRule::Own => String::new(),
-        };
-        let bring = causes::install_companion(companion, version, facts.os.package_manager);
-        Verdict::fail(cause).alone().advise(
-            format!("install {title}{which} and start it (package name as in NVIDIA's repository)"),
-            bring.into_iter().chain(seen.fabric_start()),
-        )
+        let Remedy { text, commands } = seen.companion_remedy(companion, version);
+        Verdict::fail(cause).alone().advise(text, commands.into_iter().chain(seen.fabric_start()))
     };
     let verdict = match &seen.fabric_manager {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),

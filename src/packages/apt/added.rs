@@ -43,15 +43,20 @@ fn source(new: &NewRepository) -> String {
     format!("{HEADER}Types: deb\nURIs: {}/\nSuites: /\nSigned-By: {}\n", new.url, keys.join(" "))
 }
 
-/// Nothing comes from the repository but these packages, in this branch. Without a release to know it by, its other packages
-/// would have to be told from those of the distribution by their address, which a mirror may share: they are left to apt.
+/// Nothing comes from the repository but these packages, those of the driver in its branch. Without a release to know it by, its
+/// other packages would have to be told from those of the distribution by their address, which a mirror may share: they are left
+/// to apt.
 fn preferences(new: &NewRepository) -> String {
     let nothing_else = new.release.map(|release| format!("\nPackage: *\nPin: release {release}\nPin-Priority: -1\n"));
+    let any_version = new.release.filter(|_| !new.any_version.is_empty()).map(|release| {
+        format!("\nPackage: {}\nPin: release {release}\nPin-Priority: 500\n", new.any_version.join(" "))
+    });
     let except = (!new.except.is_empty())
         .then(|| format!("\nPackage: {}\nPin: version {}.*\nPin-Priority: -1\n", new.except.join(" "), new.branch));
     // Preferred to the distribution's own driver, and never a downgrade.
-    let branch = format!("\nPackage: {}\nPin: version {}.*\nPin-Priority: 1000\n", new.packages.join(" "), new.branch);
-    [Some(HEADER.to_owned()), nothing_else, except, Some(branch)].into_iter().flatten().collect()
+    let branch = (!new.packages.is_empty())
+        .then(|| format!("\nPackage: {}\nPin: version {}.*\nPin-Priority: 1000\n", new.packages.join(" "), new.branch));
+    [Some(HEADER.to_owned()), nothing_else, any_version, except, branch].into_iter().flatten().collect()
 }
 
 fn refresh(name: &str) -> Vec<String> {
@@ -81,6 +86,7 @@ mod tests {
             url: "https://mirror.example/repos/debian12/x86_64",
             release: Some("o=NVIDIA,l=NVIDIA CUDA"),
             packages: &packages,
+            any_version: &[],
             except: &[],
             branch: 580,
             keys: &keys,
@@ -97,6 +103,15 @@ mod tests {
             format!(
                 "{HEADER}\nPackage: *\nPin: release o=NVIDIA,l=NVIDIA CUDA\nPin-Priority: -1\n\n\
                  Package: *nvidia* libcuda1*\nPin: version 580.*\nPin-Priority: 1000\n"
+            )
+        );
+        let others = words("nvlsm");
+        let new = NewRepository { packages: &[], any_version: &others, ..new };
+        assert_eq!(
+            preferences(&new),
+            format!(
+                "{HEADER}\nPackage: *\nPin: release o=NVIDIA,l=NVIDIA CUDA\nPin-Priority: -1\n\n\
+                 Package: nvlsm\nPin: release o=NVIDIA,l=NVIDIA CUDA\nPin-Priority: 500\n"
             )
         );
     }

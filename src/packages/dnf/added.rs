@@ -28,7 +28,8 @@ fn section(new: &NewRepository) -> String {
         [] => String::new(),
         except => format!("excludepkgs={}\n", except.join(",")),
     };
-    let (name, url, keys, packages) = (new.name, new.url, keys.join(" "), new.packages.join(","));
+    let packages: Vec<_> = new.packages.iter().chain(new.any_version).map(String::as_str).collect();
+    let (name, url, keys, packages) = (new.name, new.url, keys.join(" "), packages.join(","));
     format!(
         "{HEADER}[gpusetup-{name}]\nname=gpusetup: {name}\nbaseurl={url}\nenabled=1\ngpgcheck=1\nrepo_gpgcheck=1\ngpgkey={keys}\n\
          includepkgs={packages}\n{except}"
@@ -54,6 +55,7 @@ mod tests {
             url: "https://mirror.example/repos/rhel9/sbsa",
             release: None,
             packages: &packages,
+            any_version: &[],
             except: &except,
             branch: 580,
             keys: &keys,

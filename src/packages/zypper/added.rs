@@ -98,6 +98,7 @@ mod tests {
             url: "https://mirror.example/repos/sles15/sbsa",
             release: None,
             packages: &packages,
+            any_version: &[],
             except: &except,
             branch: 580,
             keys: &keys,

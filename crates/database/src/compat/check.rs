@@ -326,6 +326,9 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
             c.wrong(record, "packages", format!("{} is a second name for the same drivers", package.name));
         }
     }
+    if let Some(file) = of.archive.iter().find(|file| file.from.starts_with('/') || !file.to.starts_with('/')) {
+        c.wrong(record, "archive", format!("{} goes from a path in the archive to an absolute one", file.from));
+    }
     for (key, path) in [("program", &of.program), ("peers", &of.peers)] {
         if path.as_ref().is_some_and(|path| !path.starts_with('/')) {
             c.wrong(record, key, "must be an absolute path");
@@ -595,7 +598,8 @@ fn repositories(database: &Database, c: &mut Checker) {
         if !is_signed {
             c.wrong(&record, "keys", "names no key, or one that is not in signing_keys");
         }
-        if r.packages.is_empty() || !r.packages.iter().chain(&r.except).all(|pattern| is_plain(pattern, "*+.-")) {
+        let mut patterns = r.packages.iter().chain(&r.any_version).peekable();
+        if patterns.peek().is_none() || !patterns.chain(&r.except).all(|pattern| is_plain(pattern, "*+.-")) {
             c.wrong(&record, "packages", "names no package, or something that is not the pattern of one");
         }
         if r.release.iter().any(|text| text.contains(|ch: char| ch.is_control())) {
@@ -631,6 +635,11 @@ fn distributions(database: &Database, c: &mut Checker) {
             if stock.kernels.is_empty() || d.named_as.is_some() {
                 c.wrong(&record, "stock", "needs a kernel, and a record of one release");
             }
+        }
+        if let Some(id) = &d.companion_repository
+            && database.package_repository(id).is_none_or(|r| r.package_manager != d.package_manager)
+        {
+            c.wrong(&record, "companion_repository", format!("{id} is not a package repository for {}", d.name));
         }
         for offer in &d.drivers {
             c.sourced(&record, &offer.sources);

@@ -6,7 +6,9 @@
 //! [`DriverOffer::companions`]: super::DriverOffer::companions
 
 use super::short_name::short_name;
-use super::{Database, DriverOffer, PackageManager, Repository, SourceId};
+use super::{
+    Artifact, Database, DriverArtifact, DriverOffer, DriverVariant, PackageManager, Repository, SourceId, cuda_arch,
+};
 use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
 
@@ -53,11 +55,24 @@ pub struct Companion {
     /// A file in which the user names the hosts that it connects; without it, its units cannot start.
     #[serde(default)]
     pub peers: Option<String>,
+    /// Where the files of its archive go, which NVIDIA publishes for each driver. It serves drivers that are not from packages.
+    #[serde(default)]
+    pub archive: Vec<ArchivedFile>,
     /// The companion whose archives prove that this one exists: NVIDIA publishes both for the same drivers.
     #[serde(default)]
     pub published_with: Option<CompanionId>,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// Where a file or a folder of a companion's archive goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchivedFile {
+    /// The path in the archive, below its outermost folder.
+    pub from: String,
+    /// The path on the host.
+    pub to: String,
 }
 
 /// How a companion's version depends on the driver's.
@@ -132,6 +147,14 @@ impl Database {
     /// The companion with this id.
     pub fn companion(&self, id: CompanionId) -> Option<&Companion> {
         self.companions.iter().find(|c| c.id == id)
+    }
+
+    /// The archive of a companion in the version of this driver; none if no checksum of one is known.
+    pub fn companion_archive(&self, id: CompanionId, driver: DriverVersion, machine: &str) -> Option<&Artifact> {
+        let arch = cuda_arch(machine);
+        let of = |a: &&DriverArtifact| a.variant == DriverVariant::Companion(id) && a.artifact.arch == arch;
+        let found = self.driver(driver)?.artifacts.iter().find(of)?;
+        Some(&found.artifact).filter(|artifact| artifact.is_verifiable())
     }
 
     /// The usual name of a companion; its id if the database does not know it.

@@ -1076,6 +1076,10 @@ pub struct Distribution {
     /// with the same placeholders as the headers.
     #[serde(default)]
     pub kernel_modules: Vec<String>,
+    /// The packages with modules of one kernel that NVSwitches need ([`Fabric::kernel_modules`]), if the kernel's own package lacks
+    /// them; named in the same way.
+    #[serde(default)]
+    pub fabric_modules: Vec<String>,
     /// DKMS, and the packages needed to build a module with it.
     pub build_tools: Vec<String>,
     /// Repositories with some of these packages that are not enabled by default.
@@ -1100,6 +1104,10 @@ pub struct Distribution {
     #[serde(default)]
     #[serde(serialize_with = "export::offers")]
     pub drivers: Vec<DriverOffer>,
+    /// The repository that gpusetup can add for companions that the driver's repository lacks: the id of a
+    /// [`PackageRepository`].
+    #[serde(default)]
+    pub companion_repository: Option<String>,
     /// A host on which only the system was installed; none if no source states its kernel.
     #[serde(default)]
     pub stock: Option<StockSystem>,
@@ -1139,6 +1147,11 @@ impl Distribution {
     pub fn modules_of(&self, release: &str, arch: &str) -> impl Iterator<Item = String> {
         let own = self.header_meta(release, arch).map(|meta| &meta.kernel_modules).filter(|own| !own.is_empty());
         own.unwrap_or(&self.kernel_modules).iter().map(|name| of_kernel(name, release))
+    }
+
+    /// The packages with modules of a kernel that NVSwitches need.
+    pub fn fabric_modules_of(&self, release: &str) -> impl Iterator<Item = String> {
+        self.fabric_modules.iter().map(|name| of_kernel(name, release))
     }
 
     /// The record of the headers meta-package for such a kernel.

@@ -24,8 +24,12 @@ pub struct PackageRepository {
     /// What its list says of itself, in the words of apt's preferences: `o=NVIDIA,l=NVIDIA CUDA`.
     #[serde(default)]
     pub release: Option<String>,
-    /// Patterns of the packages that a host takes from it; it takes no other.
+    /// Patterns of the packages that a host takes from it; it takes no other. With apt only in the driver's branch.
+    #[serde(default)]
     pub packages: Vec<String>,
+    /// The same for packages whose version does not depend on the driver's.
+    #[serde(default)]
+    pub any_version: Vec<String>,
     /// Patterns of packages that it takes from elsewhere although they match.
     #[serde(default)]
     pub except: Vec<String>,
@@ -77,6 +81,11 @@ impl PackageRepository {
     /// The name of its files on a host of this architecture: `cuda-debian12-x86_64`.
     pub fn name_for(&self, arch: &str) -> Option<String> {
         Some(format!("{}-{}", self.id, self.archs.get(arch)?))
+    }
+
+    /// Whether it names this package, rather than a pattern that matches it.
+    pub fn names(&self, package: &str) -> bool {
+        self.packages.iter().chain(&self.any_version).any(|named| named == package)
     }
 }
 

@@ -1,0 +1,80 @@
+//! Where companions come from whose version does not depend on the driver's, such as nvlsm. Others come with the driver.
+
+use crate::causes::{self, Remedy};
+use crate::compat::{Companion, Database, Distribution, PackageRepository};
+use crate::host::Facts;
+
+/// Where such a companion comes from on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Supply<'a> {
+    /// This package of a repository that is enabled.
+    Enabled(&'a str),
+    /// This package of a repository that gpusetup can add.
+    Addable(&'a str, &'a PackageRepository),
+    /// The enabled repository does not offer this package.
+    NotOffered(&'a str),
+    /// gpusetup can add no repository for the host that has it. These of NVIDIA's have it, by the names of their systems.
+    NotAddable(Vec<&'a str>),
+}
+
+impl<'a> Supply<'a> {
+    /// Where this companion comes from; none if no package of it is known for the host's package manager.
+    pub fn of(
+        companion: &'a Companion,
+        database: &'a Database,
+        distribution: Option<&'a Distribution>,
+        facts: &Facts,
+    ) -> Option<Self> {
+        let name = Self::package(companion, distribution)?;
+        if companion.repository.as_ref().is_some_and(|of| facts.has_enabled(&of.seen_as)) {
+            let is_offered = facts.offered.as_ref().is_none_or(|all| all.contains_key(name));
+            return Some(if is_offered { Self::Enabled(name) } else { Self::NotOffered(name) });
+        }
+        let addable = addable(database, distribution?, facts).filter(|repository| repository.names(name));
+        Some(addable.map_or_else(
+            || Self::NotAddable(with_package(database, name)),
+            |repository| Self::Addable(name, repository),
+        ))
+    }
+
+    /// The companion's package.
+    pub fn package(companion: &'a Companion, distribution: Option<&Distribution>) -> Option<&'a str> {
+        let manager = distribution?.package_manager;
+        let mut names = companion.packages.iter().filter(|of| of.package_manager.is_none_or(|of| of == manager));
+        names.next().map(|of| of.name.as_str())
+    }
+
+    /// How to get it.
+    pub fn remedy(&self, companion: &Companion, facts: &Facts) -> Remedy {
+        let title = &companion.title;
+        match self {
+            Self::Enabled(name) => {
+                let install = facts.os.package_manager.map(|manager| causes::install(manager, name));
+                Remedy::new(format!("install {title} from NVIDIA's repository"), install)
+            }
+            Self::Addable(..) => {
+                let text = format!("have gpusetup add NVIDIA's repository for {title} alone");
+                Remedy::new(text, ["sudo gpusetup apply --profile driver"])
+            }
+            Self::NotOffered(name) => Remedy::new(causes::not_offered(name), NONE),
+            Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(folders), NONE),
+        }
+    }
+}
+
+const NONE: [&str; 0] = [];
+
+/// The repository for companions that gpusetup can add on this host.
+fn addable<'a>(database: &'a Database, distribution: &Distribution, facts: &Facts) -> Option<&'a PackageRepository> {
+    let repository = database.package_repository(distribution.companion_repository.as_deref()?)?;
+    let is_read = facts.os.package_manager.is_none_or(|manager| manager == repository.package_manager);
+    (is_read && repository.archs.contains_key(&facts.machine.arch)).then_some(repository)
+}
+
+/// The folders of the repositories that have a package.
+fn with_package<'a>(database: &'a Database, name: &str) -> Vec<&'a str> {
+    let repositories = database.package_repositories.iter().filter(|repository| repository.names(name));
+    let mut folders: Vec<_> = repositories.filter_map(|repository| repository.url.rsplit('/').next()).collect();
+    folders.sort_unstable();
+    folders
+}
