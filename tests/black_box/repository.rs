@@ -155,7 +155,7 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
     let installed =
         operations(&ubuntu, "companions").into_iter().find(|o| o["op"] == "packages").expect("a transaction");
     assert_eq!(installed["install"], json!(["nvlsm"]));
-    let said = run(&["plan", "--gpu", "10de:2901x8", "--profile", "driver", "--os", "sles-15"]);
+    let said = run(&["plan", "--gpu", "10de:2901x8", "--profile", "driver", "--os", "azurelinux-3"]);
     assert_eq!(said.code, 5, "{}", said.err);
     for part in ["GS801", "nvlsm", "error 802", "ubuntu2404"] {
         assert!(said.err.contains(part), "{part}: {}", said.err);
