@@ -6,7 +6,7 @@ use super::shell::{folder_of, make_folder};
 use super::undo::{Backups, Undo, missing_parents};
 use super::{Counts, Standing, WriteFile};
 use crate::compat::PackageManager;
-use crate::host::{armoured, certificates};
+use crate::host::{armoured, certificates, without_unbound};
 use crate::ids::CheckId;
 use crate::packages::supply::Supply;
 use crate::packages::{NewRepository, Note, RepositoryFormat, of};
@@ -99,14 +99,14 @@ pub enum RepositoryError {
 }
 
 impl RepositoryKey {
-    /// The key in a file, as package managers read it, if it is this key and nothing else is in the file. `from` says where the
-    /// file came from.
+    /// The key in a file, as package managers read it, if it is this key and nothing else is in the file, without subkeys that it
+    /// does not bind. `from` says where the file came from.
     pub fn checked(&self, text: &[u8], from: &str) -> Result<String, RepositoryError> {
         let refused = |why: String| RepositoryError::Key { from: from.to_owned(), why };
         let text = std::str::from_utf8(text).map_err(|_| refused("it is not an armoured OpenPGP key".to_owned()))?;
         let (packets, keys) = certificates(text).map_err(|why| refused(why.to_owned()))?;
         match keys.iter().find(|key| key.fingerprint != self.fingerprint) {
-            None => Ok(armoured(&packets)),
+            None => Ok(armoured(&without_unbound(&packets))),
             Some(other) => Err(refused(format!(
                 "its fingerprint is {}, and that of the key in the database is {}",
                 other.fingerprint, self.fingerprint
