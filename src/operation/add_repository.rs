@@ -351,8 +351,8 @@ pub fn remove_notes(
     keys: &[String],
     before: &[Vec<String>],
 ) -> io::Result<()> {
-    let new = noted(on, manager, name, keys)?.into_iter().filter(|note| !before.contains(&note.remove));
-    new.map(|note| run(on, note.remove)).collect::<Result<(), _>>().map_err(io::Error::other)
+    let mut new = noted(on, manager, name, keys)?.into_iter().filter(|note| !before.contains(&note.remove));
+    new.try_for_each(|note| run(on, note.remove)).map_err(io::Error::other)
 }
 
 fn run(on: &System, argv: Vec<String>) -> Result<(), ProgramError> {
