@@ -1,6 +1,10 @@
 //! OpenPGP public keys as package managers use them: the keys in a file, and the digest that binds each to its owner's name.
 //! Signatures are not verified: anyone who can write these files can write others as well.
 
+mod subkeys;
+
+pub use subkeys::without_unbound;
+
 use ::base64::Engine;
 use ::base64::prelude::BASE64_STANDARD;
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
@@ -237,7 +241,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    fn gpg(home: &Path, arguments: &[&str]) -> Vec<u8> {
+    pub fn gpg(home: &Path, arguments: &[&str]) -> Vec<u8> {
         let run = Command::new("gpg").args(["--batch", "--quiet", "--homedir"]).arg(home).args(arguments).output();
         let ran = run.expect("gpg is there");
         assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));

@@ -6,7 +6,7 @@ use super::shell::{folder_of, make_folder};
 use super::undo::{Backups, Undo, missing_parents};
 use super::{Counts, Standing, WriteFile};
 use crate::compat::PackageManager;
-use crate::host::{armoured, certificates};
+use crate::host::{armoured, certificates, without_unbound};
 use crate::ids::CheckId;
 use crate::packages::supply::Supply;
 use crate::packages::{NewRepository, Note, RepositoryFormat, of};
@@ -103,14 +103,14 @@ pub enum RepositoryError {
 }
 
 impl RepositoryKey {
-    /// The key in a file, as package managers read it, if it is this key and nothing else is in the file. `from` says where the
-    /// file came from.
+    /// The key in a file, as package managers read it, if it is this key and nothing else is in the file, without subkeys that it
+    /// does not bind. `from` says where the file came from.
     pub fn checked(&self, text: &[u8], from: &str) -> Result<String, RepositoryError> {
         let refused = |why: String| RepositoryError::Key { from: from.to_owned(), why };
         let text = std::str::from_utf8(text).map_err(|_| refused("it is not an armoured OpenPGP key".to_owned()))?;
         let (packets, keys) = certificates(text).map_err(|why| refused(why.to_owned()))?;
         match keys.iter().find(|key| key.fingerprint != self.fingerprint) {
-            None => Ok(armoured(&packets)),
+            None => Ok(armoured(&without_unbound(&packets))),
             Some(other) => Err(refused(format!(
                 "its fingerprint is {}, and that of the key in the database is {}",
                 other.fingerprint, self.fingerprint
@@ -356,8 +356,8 @@ pub fn remove_notes(
     keys: &[String],
     before: &[Vec<String>],
 ) -> io::Result<()> {
-    let new = noted(on, manager, name, keys)?.into_iter().filter(|note| !before.contains(&note.remove));
-    new.map(|note| run(on, note.remove)).collect::<Result<(), _>>().map_err(io::Error::other)
+    let mut new = noted(on, manager, name, keys)?.into_iter().filter(|note| !before.contains(&note.remove));
+    new.try_for_each(|note| run(on, note.remove)).map_err(io::Error::other)
 }
 
 fn run(on: &System, argv: Vec<String>) -> Result<(), ProgramError> {

@@ -579,9 +579,8 @@ impl<'a> CoveredAct<'a> {
                 size: *size,
                 to: to.clone(),
             })),
-            // A key is what its fingerprint says, wherever it comes from.
+            // A key is what its fingerprint says, wherever it comes from. The address is written to the host.
             Operation::AddRepository(repository) => Cow::Owned(Operation::AddRepository(AddRepository {
-                url: String::new(),
                 keys: repository.keys.iter().map(|key| RepositoryKey { content: None, ..key.clone() }).collect(),
                 ..repository.clone()
             })),
@@ -637,7 +636,7 @@ impl Plan {
     }
 
     /// SHA-256 of everything in the plan that defines what is done and on which host; an edited plan has a different one.
-    /// Download URLs are not included, because the checksums of the files are. It is computed each time: of the plans for a fleet
+    /// Download URLs are not included, because the checksums of the files are; those of added repositories are. It is computed each time: of the plans for a fleet
     /// only those that are saved need one.
     pub fn fingerprint(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(CoveredStep::of).collect();

@@ -156,6 +156,12 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
     }
 }
 
+/// Two facts that exclude each other: what was requested, and what the host lacks for it.
+pub fn request_and_host(asked: &str, lacking: &str) -> Vec<Premise> {
+    let fact = |text: &str, source: &str| Premise { text: text.to_owned(), source: source.to_owned() };
+    vec![fact(asked, ASKED), fact(lacking, HOST)]
+}
+
 fn titles(told: &Explanation, ids: &[SourceId]) -> String {
     source_titles(told.database, ids)
 }

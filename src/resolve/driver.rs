@@ -51,6 +51,13 @@ pub enum Install<'a> {
     File,
 }
 
+impl<'a> Install<'a> {
+    /// The repository that is added for it, if one is.
+    pub fn added(&self) -> Option<&'a PackageRepository> {
+        if let Self::Repository(_, repository) = self { Some(repository) } else { None }
+    }
+}
+
 impl Install<'_> {
     /// The packages that it is installed from, if it is.
     pub fn offer(&self) -> Option<&'_ DriverOffer> {
@@ -58,11 +65,6 @@ impl Install<'_> {
             Self::Packages(offer) | Self::Repository(offer, _) => Some(offer),
             Self::Kept(..) | Self::Runfile(_) | Self::CudaRunfile(_) | Self::File => None,
         }
-    }
-
-    /// The repository that is added for it, if one is.
-    pub fn added(&self) -> Option<&'_ PackageRepository> {
-        if let Self::Repository(_, repository) = self { Some(repository) } else { None }
     }
 
     /// `packages`, `repository` or `runfile`.
@@ -672,6 +674,12 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     };
     let wanted = refused.iter().filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);
     if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (near(*r), *v)) {
+        let is_named = matches!(told.request.driver, Want::Meeting(_));
+        if let Some((asked, lacking)) = refusal.of_method(told).filter(|_| !is_named) {
+            let sentence = format!("{asked}, but {lacking}");
+            let derivation = super::derive::request_and_host(asked, &lacking);
+            return Conflict { derivation, ..Conflict::new(refusal.rule(super::refusal::Layer::Driver), sentence) };
+        }
         return Conflict::refused(&Subject::Driver(*version), *refusal, told);
     }
     let who = told.cards.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(" + ");

@@ -21,7 +21,7 @@ pub fn reasons(
     add_ons: &[ChosenAddOn],
     unpublished: &[&AddOnArtifact],
 ) -> Vec<Reason> {
-    let Explanation { cards, request, unpackaged, .. } = *told;
+    let Explanation { cards, request, .. } = *told;
     let mut reasons = Vec::new();
     let mut say = |subject: &str, rule: Rule, text: String, source: String| {
         reasons.push(Reason { subject: subject.to_owned(), text, rule: Recorded::Known(rule), source });
@@ -32,7 +32,7 @@ pub fn reasons(
         let (rule, text) = modules_reason(cards, request, d);
         let source = cards.first().map(|c| c.sources.join(", ")).unwrap_or_default();
         say("modules", rule.into(), text, source);
-        let (rule, text, source) = method_reason(facts, request, unpackaged, d);
+        let (rule, text, source) = method_reason(facts, told, d);
         say("method", rule.into(), text, source);
     }
     if let Some(c) = cuda {
@@ -201,12 +201,8 @@ fn modules_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (Rule
     }
 }
 
-fn method_reason(
-    facts: &Facts,
-    request: &Request,
-    unpackaged: Option<Unpackaged>,
-    d: &Candidate,
-) -> (RuleId, String, String) {
+fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, String, String) {
+    let Explanation { request, unpackaged, incomplete, .. } = *told;
     let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
         Install::Kept(..) => (RuleId::MethodKept, "already installed".to_owned(), source),
@@ -240,7 +236,10 @@ fn method_reason(
                 }
                 None => {
                     let branch = d.branch.branch;
-                    format!("no enabled repository has a driver of branch {branch} that fits")
+                    let other = incomplete.filter(|(of, _)| *of == branch).map_or_else(String::new, |(_, needs)| {
+                        format!(" (--method repository adds NVIDIA's, which needs {needs})")
+                    });
+                    format!("no enabled repository has a driver of branch {branch} that fits{other}")
                 }
             };
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))

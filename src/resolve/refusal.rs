@@ -145,6 +145,8 @@ pub struct Explanation<'a> {
     pub unpackaged: Option<Unpackaged>,
     /// Whether the database knows a repository of drivers for the host that is or can be added.
     pub addable: bool,
+    /// The newest branch in such a repository that depends on another one, and that one's name, if it is not enabled.
+    pub incomplete: Option<(u16, &'a str)>,
 }
 
 /// Why the driver packages of a host are not known.
@@ -159,6 +161,36 @@ pub enum Unpackaged {
 }
 
 impl Refusal {
+    /// What was asked for, and what is lacking for it, if the refusal is of a method and concerns no driver in particular.
+    pub fn of_method(self, told: &Explanation) -> Option<(&'static str, String)> {
+        let os = &told.os.name;
+        match self {
+            Self::NotPackaged => {
+                let lacking = match told.unpackaged {
+                    None => "no enabled repository has a driver that fits".to_owned(),
+                    Some(Unpackaged::Unknown) => text!("the database does not know the packages of {os}"),
+                    Some(Unpackaged::Unlisted) => text!("the database lists no driver packages of {os}"),
+                    Some(Unpackaged::Untold) => text!(
+                        "the package lists of {os}, which name its drivers, are missing ({})",
+                        causes::fetch_lists(told.os.package_manager).commands.concat()
+                    ),
+                };
+                Some(("packages were requested", lacking))
+            }
+            Self::NotInRepository if told.addable => {
+                Some(("NVIDIA's repository was requested", "it has no driver here that fits".to_owned()))
+            }
+            Self::NotInRepository => {
+                Some(("NVIDIA's repository was requested", text!("the database knows none for {os}")))
+            }
+            _ => None,
+        }
+    }
+
+    fn of_no_driver(self, told: &Explanation) -> String {
+        self.of_method(told).map(|(asked, lacking)| text!("{asked}, but {lacking}")).unwrap_or_default()
+    }
+
     /// The rule's name.
     pub fn rule(self, of: Layer) -> Rule {
         match (self, of) {
@@ -273,30 +305,20 @@ impl Refusal {
                 };
                 text!("{asked} was requested")
             }
-            Self::NotPackaged => match told.unpackaged {
-                None => "packages were requested, but no enabled repository has it".to_owned(),
-                Some(Unpackaged::Unknown) => {
-                    text!("packages were requested, but the database does not know the packages of {}", told.os.name)
-                }
-                Some(Unpackaged::Unlisted) => {
-                    text!("packages were requested, but the database lists no driver packages of {}", told.os.name)
-                }
-                Some(Unpackaged::Untold) => text!(
-                    "packages were requested, but the package lists of {}, which name its drivers, are missing ({})",
-                    told.os.name,
-                    causes::fetch_lists(told.os.package_manager).commands.concat()
-                ),
-            },
+            Self::NotPackaged if told.unpackaged.is_none() => {
+                "packages were requested, but no enabled repository has it".to_owned()
+            }
+            Self::NotPackaged => self.of_no_driver(told),
             Self::NoCompanion(id) => {
                 let title = told.database.companion_title(id);
                 let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
                 let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
                 text!("the NVSwitches of this host need {title} of {version}, but none is known for this driver")
             }
-            Self::NotInRepository => match told.addable {
-                true => "NVIDIA's repository was requested, but it does not offer this driver here".to_owned(),
-                false => text!("NVIDIA's repository was requested, but the database knows none for {}", told.os.name),
-            },
+            Self::NotInRepository if told.addable => {
+                "NVIDIA's repository was requested, but it does not offer this driver here".to_owned()
+            }
+            Self::NotInRepository => self.of_no_driver(told),
             Self::RepositoryNeedsAnother => {
                 "its packages in NVIDIA's repository may need another repository, which is not enabled on this \
                                               host (--method repository takes them anyway)"

@@ -310,7 +310,12 @@ fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, card
     let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
     let adds = |offer: &DriverOffer| offer.repository.adds.is_some() && offer.archs.contains(&facts.machine.arch);
     let addable = host.distribution.is_some_and(|d| d.drivers.iter().any(adds));
-    Explanation { database, cards, request, arch, glibc, kernel, os: &facts.os, unpackaged, addable }
+    let incomplete = host.own_drivers.iter().filter_map(|(version, _, install)| {
+        let needs = install.added()?.needs.as_ref()?;
+        (!facts.has_enabled(&needs.seen_as)).then_some((version.branch, needs.name.as_str()))
+    });
+    let (os, incomplete) = (&facts.os, incomplete.max());
+    Explanation { database, cards, request, arch, glibc, kernel, os, unpackaged, addable, incomplete }
 }
 
 /// For data-centre GPUs, a hint to work around a driver that is too old: forward compatibility, a newer user-space part alone.

@@ -4,10 +4,12 @@
 use crate::common::{Tree, run};
 use serde_json::{Value, json};
 
-const KEYS: [(&str, &str); 3] = [
+const KEYS: [(&str, &str); 5] = [
     ("debian-12", "EB693B3035CD5710E231E123A4B469963BF863CC"),
     ("debian-13", "02182E60104FCDC26EAE1B8597A5D4CB8793F200"),
     ("rhel-9", "610C7B14E068A878070DA4E99CD0A493D42D0685"),
+    ("sles-15", "610C7B14E068A878070DA4E99CD0A493D42D0685"),
+    ("opensuse-leap-16", "CF65941A859D4B4E6870F188736A284B3A8B5622"),
 ];
 
 fn wish<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -27,7 +29,7 @@ fn each_system_has_its_repository_and_key() {
         assert_eq!(plan["selection"]["driver"]["method"], "repository", "{os}");
         let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
         assert_eq!((&added["op"], &added["keys"][0]["fingerprint"]), (&json!("add-repository"), &json!(fingerprint)));
-        // It comes before the packages; a mirror takes the place of NVIDIA's server, and the plan stays the same.
+        // It comes before the packages; a mirror takes the place of NVIDIA's server, and the host's source names it.
         let ids: Vec<_> = plan["steps"].as_array().expect("steps").iter().map(|s| s["id"].as_str()).collect();
         let at = |id: &str| ids.iter().position(|i| *i == Some(id));
         assert!(at("add-repository") < at("install-driver"), "{ids:?}");
@@ -35,7 +37,7 @@ fn each_system_has_its_repository_and_key() {
         let mirrored = run(&wish(&mirrored)).json();
         let url = operations(&mirrored, "add-repository")[0]["url"].as_str().expect("an address").to_owned();
         assert!(url.starts_with("https://mirror.example/nvidia/compute/cuda/repos/"), "{url}");
-        assert_eq!(mirrored["fingerprint"], plan["fingerprint"], "{os}");
+        assert_ne!(mirrored["fingerprint"], plan["fingerprint"], "{os}");
     }
     let script = run(&wish(&["--os", "debian-12", "--method", "repository", "--format", "sh"])).out;
     for part in [
@@ -85,6 +87,10 @@ fn packages_come_before_it_and_the_runfile_after() {
 fn it_is_refused_where_there_is_none_or_another_vendors_driver() {
     let said = run(&wish(&["--os", "ubuntu-24.04", "--method", "repository"]));
     assert!(said.code == 4 && said.err.contains("the database knows none for Ubuntu 24.04"), "{}", said.err);
+    assert!(!said.err.contains("driver 6"), "no driver in particular was asked for: {}", said.err);
+    let plan = run(&wish(&["--os", "debian-12", "--json"])).json();
+    let method = plan["reasons"].as_array().expect("reasons").iter().find(|reason| reason["subject"] == "method");
+    assert!(method.expect("a reason")["text"].to_string().contains("--method repository adds NVIDIA's"), "{method:?}");
     let said = run(&wish(&["--os", "debian-12", "--method", "packages"]));
     assert!(said.code == 4 && said.err.contains("--method repository"), "{}", said.err);
     let tree = Tree::debian_12();
