@@ -105,7 +105,11 @@ fn runfile(context: &StepContext, title: String, why: &str, artifact: &Artifact,
     let argv = ["sh".to_owned(), file.display().to_string()].into_iter().chain(options.iter().cloned());
     // DKMS builds the modules for each kernel: two to four minutes each on two cores.
     let run = Run::new(argv, 3600).executing(file, artifact.sha256.clone().unwrap_or_default()).undone_by(UNINSTALL);
-    let mut out = step(StepId::InstallDriver, title, why, vec![Act::needed(download), Act::needed(run)]);
+    // NVIDIA's installer replaces no driver that something uses.
+    let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
+    let stopped = let_go(context.facts, manager, context.known_companions);
+    let acts = [Act::needed(download)].into_iter().chain(stopped).chain([Act::needed(run)]).collect();
+    let mut out = step(StepId::InstallDriver, title, why, acts);
     // It is unpacked in the temporary directory and then installed; the compressed file is not much smaller than either copy.
     out.disk_bytes = artifact.size.map(|size| size * 4);
     out

@@ -138,7 +138,7 @@ fn source<'a>(
             package_beside(host.distribution, host.facts, companion, driver.version)
         }
         (true, Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File) => {
-            return archive(host, driver, companion);
+            return archive(host, driver, companion, installed);
         }
         (false, _) => return independent(host, driver, companion),
     };
@@ -157,10 +157,16 @@ fn is_current(
     installed.is_some_and(|found| fits(found, companion, driver.version) && (is_known || found.version.is_some()))
 }
 
-/// The archive of a companion, for a driver that is not from packages.
-fn archive<'a>(host: &KnownHost<'a, '_>, driver: &ChosenDriver<'a>, companion: &'a Companion) -> Source<'a> {
+/// The archive of a companion, for a driver that is not from packages. It would overwrite the files of a package.
+fn archive<'a>(
+    host: &KnownHost<'a, '_>,
+    driver: &ChosenDriver<'a>,
+    companion: &'a Companion,
+    installed: Option<&InstalledCompanion>,
+) -> Source<'a> {
     let arch = &host.facts.machine.arch;
-    let archive = (!companion.archive.is_empty())
+    let is_packaged = installed.is_some_and(|found| found.version.is_some());
+    let archive = (!companion.archive.is_empty() && !is_packaged)
         .then(|| host.database.companion_archive(companion.id, driver.version, arch))
         .flatten();
     archive.map_or(Source::Unavailable, Source::Archive)

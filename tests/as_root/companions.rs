@@ -270,6 +270,17 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     let left =
         host.ask("find /etc/apt /usr/share/keyrings -name '*gpusetup*'; dpkg-query -W nvlsm 2>/dev/null || true");
     assert_eq!((versions(&host), left), (Vec::new(), String::new()));
+
+    // Without a network: the bundle has the key, the driver, Fabric Manager and nvlsm.
+    let (plan, bundle) = (facts.path().join("plan.json"), facts.path().join("bundle"));
+    call(&["plan"], &["--out", text(&plan)]).succeeds();
+    let (root, own) = (host.root(), ["--database", text(&known), "--mirror", &server.url]);
+    let create = ["bundle", "create", "--plan", text(&plan), "--out", text(&bundle), "--root", text(&root)];
+    host::gpusetup([&create[..], &own].concat()).succeeds();
+    drop(server);
+    host.ask("rm -rf /var/cache/gpusetup /srv/packages");
+    host.gpusetup_plain(&["apply", "--bundle", text(&bundle), "--yes"]).succeeds();
+    assert_eq!((versions(&host), nvlsm_version().as_str()), (vec![new.to_owned()], "2025.10.11-1"));
 }
 
 /// An archive of Fabric Manager as NVIDIA publishes it, with these files in it.
