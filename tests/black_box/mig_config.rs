@@ -75,6 +75,9 @@ fn a_layout_that_a_gpu_cannot_have_is_refused_before_anything_changes() {
         let ran = run(&host, layout, &["apply", "--yes"]);
         assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
         assert!(ran.err.contains(part) && ran.err.contains("(--mig)"), "{part}\n{}", ran.err);
+        assert!(
+            ran.err.contains("these fit: --mig 4g.20gb,3g.20gb, or") || ran.err.contains("its profiles are: 1g.5gb")
+        );
     }
     assert_eq!(host.state("0.mig"), None);
     // YAML reads an unquoted off as false.
