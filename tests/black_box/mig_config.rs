@@ -32,6 +32,8 @@ fn the_config_file_partitions_all_gpus_and_has_boots_restore_that() {
     // The mode of both GPUs, that it is active, and their instances; the layouts, the unit, and its link.
     assert_eq!(operations, [&["device"; 6][..], &["write-file", "write-file", "link"]].concat());
 
+    let text = run(&host, LAYOUT, &["plan", "-v"]).out;
+    assert!(text.contains("reset GPU 0000:17:00.0 if its MIG mode waits for that"), "{text}");
     // The driver of this tree is no real one: only the partition is carried out.
     let path = host.libraries.path().join("plan.json");
     let mut only: gpusetup::plan::Plan = serde_json::from_value(plan).expect("a plan");
