@@ -685,8 +685,13 @@ pub fn of(id: CheckId) -> Cause {
              differs or does not run (error 802)",
         )
         .fix("install Fabric Manager in that version and start it", ["sudo systemctl enable --now nvidia-fabricmanager"]),
-        CheckId::GS802 => Cause::new("MIG was switched on or off, but the GPU has not been reset since")
-            .fix("stop the programs that use the GPU, then reset it", ["sudo nvidia-smi --gpu-reset"]),
+        CheckId::GS802 => Cause::new(
+            "MIG was switched on or off, but the GPU has not been reset since; or a GPU lacks the instances that boots restore",
+        )
+        .fix(
+            "stop the programs that use the GPU, then reset it; or restore the instances",
+            ["sudo nvidia-smi --gpu-reset", "sudo gpusetup mig restore"],
+        ),
         CheckId::GS803 => Cause::new(
             "containers cannot use the GPUs: NVIDIA's container toolkit is missing, or its specification is for another driver",
         )

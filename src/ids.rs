@@ -278,7 +278,7 @@ ids! {
     GS720 = "GS720",
     /// Fabric Manager runs and matches the driver.
     GS801 = "GS801",
-    /// MIG mode is active as set, with no GPU reset pending.
+    /// MIG mode and instances are as set, with no GPU reset pending.
     GS802 = "GS802",
     /// Containers can use the GPUs.
     GS803 = "GS803",

@@ -10,6 +10,7 @@ mod commands;
 mod file;
 mod geometry;
 mod layout;
+mod mistake;
 mod place;
 mod plan;
 mod refusal;

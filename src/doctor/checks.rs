@@ -254,7 +254,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS802,
-        reads: "NVML's current and pending MIG mode; which programs have the GPUs open",
+        reads: "NVML's current and pending MIG mode, the instances, /etc/gpusetup/mig.yaml; which programs have the GPUs open",
         run: nvml::mig,
         needs: &[Sense::Libraries],
         runtime: true,

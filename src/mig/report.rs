@@ -31,6 +31,8 @@ pub struct ListedGpu {
     pub name: String,
     /// Whether it can be partitioned.
     pub capable: bool,
+    /// The boards that it may be, each with PCI id and subsystem and its name, if its profiles depend on that.
+    pub variants: Vec<String>,
     /// Whether MIG is on. None if the driver was not asked.
     pub enabled: Option<bool>,
     /// Whether MIG will be on after the next reset. None if the driver was not asked.
@@ -175,6 +177,7 @@ fn listed_gpu(board: &Board) -> ListedGpu {
         address: board.address.clone(),
         name: board.name.clone(),
         capable: board.is_capable,
+        variants: if geometry.is_none() { board.variants.clone() } else { Vec::new() },
         enabled: state.map(|state| state.mode.enabled),
         pending: state.map(|state| state.mode.pending),
         layout: board.layout().and_then(|layout| Some(layout.text(geometry?))),

@@ -104,6 +104,9 @@ impl Device {
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
+        if let DeviceState::MigActive { .. } = self.state {
+            return format!("reset GPU {} if its MIG mode waits for that", self.gpu);
+        }
         format!("set {} of GPU {} to {}", self.state.name(), self.gpu, self.state.value())
     }
 

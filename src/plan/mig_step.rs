@@ -6,7 +6,7 @@ use super::{Act, Step, StepId};
 use crate::compat::Database;
 use crate::host::{Facts, MachineKind};
 use crate::ids::CheckId;
-use crate::mig::{Board, Geometry, Layout, Wanted, at_boot_for_all, fit};
+use crate::mig::{Board, Geometry, Layout, Wanted, at_boot_for_all, fit, nearest};
 use crate::nvidia::MigHost;
 use crate::operation::{Link, Operation};
 use crate::resolve::{Conflict, Request};
@@ -55,23 +55,40 @@ fn standing(context: &StepContext, operation: Operation) -> Act {
 /// A GPU that can be partitioned, and what it is to become.
 type Task = (Board, Geometry, Wanted);
 
-/// The GPUs that can be partitioned; a sentence for each that cannot be given the layout.
-fn tasks(database: &Database, facts: &Facts, layout: &str) -> Vec<Result<Task, String>> {
+/// Why a GPU cannot be given a layout, and what helps.
+struct Refusal {
+    sentence: String,
+    hint: String,
+}
+
+/// The GPUs that can be partitioned; a refusal for each that cannot be given the layout.
+fn tasks(database: &Database, facts: &Facts, layout: &str) -> Vec<Result<Task, Refusal>> {
     boards(database, facts).into_iter().filter(|board| board.is_capable).map(|board| task(board, layout)).collect()
 }
 
-fn task(board: Board, text: &str) -> Result<Task, String> {
+fn task(board: Board, text: &str) -> Result<Task, Refusal> {
     let shown = board.shown();
     let Some(geometry) = board.geometry.clone() else {
-        return Err(format!("the database has no MIG profiles of {shown}"));
+        let sentence = format!("the database has no MIG profiles of {shown} (--mig)");
+        return Err(Refusal { sentence, hint: "leave --mig out; gpusetup mig list shows what is known".to_owned() });
     };
     if text.trim() == "off" {
         return Ok((board, geometry, Wanted::Off));
     }
-    let layout = Layout::read(&geometry, text).map_err(|e| format!("{shown}: {e}"))?;
+    let layout = Layout::read(&geometry, text).map_err(|e| {
+        let profiles: Vec<_> = geometry.profiles.iter().map(|profile| profile.name.as_str()).collect();
+        Refusal {
+            sentence: format!("{shown}: {e} (--mig)"),
+            hint: format!("its profiles are: {}", profiles.join(", ")),
+        }
+    })?;
     if let Err(short) = fit(&geometry, &layout) {
         let why = short.first().map(|shortage| shortage.text(&geometry)).unwrap_or_default();
-        return Err(format!("{} does not fit {shown}: {why}", layout.text(&geometry)));
+        let similar: Vec<_> = nearest(&geometry, &layout).iter().map(|layout| layout.text(&geometry)).collect();
+        return Err(Refusal {
+            sentence: format!("{} does not fit {shown}: {why} (--mig)", layout.text(&geometry)),
+            hint: format!("these fit: --mig {}", similar.join(", or --mig ")),
+        });
     }
     Ok((board, geometry, Wanted::Layout(layout)))
 }
@@ -105,7 +122,6 @@ pub fn not_refused(database: &Database, facts: &Facts, request: &Request) -> Res
     }
     match tasks.into_iter().find_map(Result::err) {
         None => Ok(()),
-        Some(why) => Err(Conflict::request(format!("{why} (--mig)"))
-            .hint("gpusetup mig list shows the profiles, and gpusetup mig plan LAYOUT what fits")),
+        Some(Refusal { sentence, hint }) => Err(Conflict::request(sentence).hint(hint)),
     }
 }

@@ -358,7 +358,7 @@ mod tests {
         }
         file("/usr/local/cuda-12.8/bin/cuda-uninstaller", "");
         on.link("/usr/local/cuda", Path::new("cuda-12.8")).expect("linked");
-        for path in [BLACKLIST, LOADER_PATH, PROFILE] {
+        for path in [BLACKLIST, LOADER_PATH, PROFILE, MIG_UNIT, MIG_LAYOUT] {
             file(path, "ours\n");
         }
         let look = Look { prefix: "/usr/local".into(), cache: "/c".into(), gpus: GpuSource::Bus };
@@ -404,7 +404,8 @@ mod tests {
         assert_eq!(
             steps(&Unwanted { driver: true, ..Unwanted::default() }),
             [
-                "remove-driver: remove libcuda1, nvidia-smi",
+                "remove-driver: remove libcuda1, nvidia-smi; remove /etc/systemd/system/gpusetup-mig.service; \
+                 remove /etc/gpusetup/mig.yaml",
                 "blacklist-nouveau: remove /etc/modprobe.d/gpusetup-nouveau.conf",
                 "ldconfig: run ldconfig",
             ]
@@ -423,7 +424,7 @@ mod tests {
             vec!["ffmpeg-cuda".to_owned()]
         });
         assert!(plan.steps[0].operations[0].operation.describe().ends_with(", ffmpeg-cuda"));
-        assert!(plan.warnings[0].text.contains("ffmpeg-cuda") && plan.totals.remove == 4, "{:?}", plan.totals);
+        assert!(plan.warnings[0].text.contains("ffmpeg-cuda") && plan.totals.remove == 6, "{:?}", plan.totals);
         assert_ne!(plan.fingerprint(), before);
     }
 

@@ -90,7 +90,10 @@ pub fn list(host: &ListedHost, canvas: Canvas) -> String {
         }
         let address = gpu.address.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
         out += &wrapped("", &format!("GPU {}, {}{address}: {}", gpu.index, gpu.name, mode(gpu)), canvas.width);
-        if gpu.profiles.is_empty() && gpu.capable {
+        if !gpu.variants.is_empty() {
+            let text = format!("Boards with this id have different profiles. Name one: {}", gpu.variants.join(", "));
+            out += &wrapped("  ", &text, canvas.width);
+        } else if gpu.profiles.is_empty() && gpu.capable {
             out += &wrapped(
                 "  ",
                 "The database has no profiles of this board; with MIG on, the driver lists them.",

@@ -91,6 +91,27 @@ fn a_change_that_fails_on_one_gpu_is_undone_on_all() {
     assert!(!host.tree.path().join("var/lib/gpusetup/reserve").exists());
 }
 
+#[test]
+fn what_a_driver_says_does_not_reach_the_terminal_as_it_is() {
+    let host = Host::saying("name=A100\u{1b}[31m\u{202e}\n");
+    for ran in [host.run(&["mig", "list"]), host.run(&["mig", "apply", "--yes", "8x1g.5gb"])] {
+        let told = ran.out + &ran.err;
+        assert!(told.contains("A100") && !told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+    }
+}
+
+#[test]
+fn a_run_that_is_refused_before_its_first_change_undoes_nothing() {
+    let host = Host::saying("");
+    host.tree.write("usr/bin/gpusetup", "");
+    host.applied(&["2x3g.20gb"]);
+    fs::create_dir_all(host.tree.path().join(UNIT)).expect("made");
+    let ran = host.apply(&["7x1g.5gb", "--at-boot"]);
+    assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
+    let held = host.run(&["mig", "assert", "2x3g.20gb"]);
+    assert_eq!(held.code, 0, "{}{}", held.out, held.err);
+}
+
 /// A reset that gives both GPUs the mode that waits for it, and notes its arguments.
 const RESETS: &str = "#!/bin/sh\nfolder=${0%/*}\necho \"$@\" >> \"$folder/resets\"\n\
     for gpu in 0 1; do echo \"$gpu.mig=1 1 0\" >> \"$folder/state\"; done\n";

@@ -32,6 +32,8 @@ fn the_config_file_partitions_all_gpus_and_has_boots_restore_that() {
     // The mode of both GPUs, that it is active, and their instances; the layouts, the unit, and its link.
     assert_eq!(operations, [&["device"; 6][..], &["write-file", "write-file", "link"]].concat());
 
+    let text = run(&host, LAYOUT, &["plan", "-v"]).out;
+    assert!(text.contains("reset GPU 0000:17:00.0 if its MIG mode waits for that"), "{text}");
     // The driver of this tree is no real one: only the partition is carried out.
     let path = host.libraries.path().join("plan.json");
     let mut only: gpusetup::plan::Plan = serde_json::from_value(plan).expect("a plan");
@@ -75,6 +77,9 @@ fn a_layout_that_a_gpu_cannot_have_is_refused_before_anything_changes() {
         let ran = run(&host, layout, &["apply", "--yes"]);
         assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
         assert!(ran.err.contains(part) && ran.err.contains("(--mig)"), "{part}\n{}", ran.err);
+        assert!(
+            ran.err.contains("these fit: --mig 4g.20gb,3g.20gb, or") || ran.err.contains("its profiles are: 1g.5gb")
+        );
     }
     assert_eq!(host.state("0.mig"), None);
     // YAML reads an unquoted off as false.

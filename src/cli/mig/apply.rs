@@ -91,6 +91,10 @@ fn undone(
     problem: Problem,
     teller: &mut ProgressPrinter,
 ) -> Problem {
+    // One that was refused before its first change is no run: the last one is another.
+    if !apply::unfinished(system).is_ok_and(|open| open.is_some_and(|open| open.only_partitions())) {
+        return problem;
+    }
     let boards = options.here.every(database).unwrap_or_default();
     let waits = boards.iter().any(|board| board.state.as_ref().is_some_and(|s| s.mode.enabled != s.mode.pending));
     if waits || matches!(problem.exit, Exit::Signal(_)) {

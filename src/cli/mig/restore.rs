@@ -7,7 +7,7 @@ use super::super::{Problem, print, print_json, say};
 use super::apply::of_task;
 use super::boards::{HereOptions, every_of};
 use super::clients::{listers, start};
-use super::wanted::{LayoutSource, Task, read};
+use super::wanted::{LayoutSource, Task, Tasks, read};
 use crate::apply::{Failure, Lock};
 use crate::compat::Database;
 use crate::exit::Exit;
@@ -53,14 +53,20 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let source = LayoutSource { path, name, entries };
     let every = every_of(&system, database)?;
     let mut failures = source.missing(&every);
-    let boards = options.here.chosen(every)?;
-    let tasks = source.tasks(boards, &[])?;
-    tasks.left_out.iter().for_each(|text| say(text));
     let mut gpus = Vec::new();
-    for task in &tasks.all {
-        match restore(&system, task, database) {
-            Ok(changed) => gpus.push(RestoredGpu { index: task.board.index, name: task.board.name.clone(), changed }),
-            Err(why) => failures.push(format!("{}: {why}", task.board.shown())),
+    for board in options.here.chosen(every)? {
+        // One whose layout is not valid must not keep the others from theirs.
+        let tasks = source.tasks(vec![board], &[]).unwrap_or_else(|problem| {
+            failures.push(problem.message);
+            Tasks::default()
+        });
+        tasks.left_out.iter().for_each(|text| say(text));
+        for task in &tasks.all {
+            let (index, name) = (task.board.index, task.board.name.clone());
+            match restore(&system, task, database) {
+                Ok(changed) => gpus.push(RestoredGpu { index, name, changed }),
+                Err(why) => failures.push(format!("{}: {why}", task.board.shown())),
+            }
         }
     }
     if gpus.iter().any(|gpu| gpu.changed) {

@@ -3,7 +3,7 @@
 use crate::compat::Database;
 use crate::gpus::{partitions, why_silent};
 use crate::host::Facts;
-use crate::mig::{Board, LayoutFile, asserted};
+use crate::mig::{Board, Entry, LayoutFile, asserted};
 use crate::nvidia::{Answer, MigHost};
 use crate::paths::MIG_LAYOUT;
 use crate::system::System;
@@ -33,13 +33,17 @@ pub struct BootLayout {
     pub found: String,
 }
 
-/// The layouts; none if boots restore none, or if the driver does not answer, which other checks report.
+/// The layouts; none if boots restore none, if the driver does not answer, which other checks report, or if this user may not see the
+/// instances.
 pub fn boot_layouts(system: &System, database: &Database, facts: &Facts) -> Option<BootLayouts> {
     let text = system.read_text(MIG_LAYOUT).ok().flatten()?;
     if why_silent(system, facts).is_some() {
         return None;
     }
     let Answer::Is(MigHost { refused: None, gpus }) = partitions() else { return None };
+    if gpus.iter().any(|gpu| gpu.refused.is_some()) {
+        return None;
+    }
     let boards: Vec<_> = gpus.iter().enumerate().map(|(n, gpu)| Board::reported(database, n, gpu)).collect();
     Some(match compared(&text, &boards) {
         Ok(gpus) => BootLayouts { problem: None, gpus },
@@ -57,13 +61,9 @@ fn compared(text: &str, boards: &[Board]) -> Result<Vec<BootLayout>, String> {
     }
     let mut all = Vec::new();
     for board in boards {
-        let is_for = |entry: &&crate::mig::Entry| {
-            entry.is_for(board.index, board.uuid.as_deref(), board.device, board.subsystem.as_deref())
-        };
+        let is_for =
+            |entry: &&Entry| entry.is_for(board.index, board.uuid.as_deref(), board.device, board.subsystem.as_deref());
         let (Some(entry), Some(geometry)) = (entries.iter().find(is_for), &board.geometry) else { continue };
-        if let Some(why) = &board.unread {
-            return Err(format!("the driver did not report the instances of {}: {why}", board.shown()));
-        }
         let wanted = entry.wanted(geometry).map_err(|e| format!("{}: {e}", board.shown()))?;
         let found = asserted(std::iter::once((board, geometry, &wanted)));
         all.extend(found.gpus.into_iter().map(|gpu| BootLayout {

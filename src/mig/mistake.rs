@@ -1,0 +1,35 @@
+//! What is wrong with a file of layouts, in plain words.
+
+/// What is wrong with a file, without the words of the library that reads it.
+pub fn plainly(problem: &str) -> String {
+    if let Some(rest) = problem.strip_prefix("unknown field ") {
+        let (key, known) = rest.split_once(", expected ").unwrap_or((rest, ""));
+        let known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
+        return format!("there is no key {key}; the keys are: {}", known.join(", "));
+    }
+    if let Some(key) = problem.strip_prefix("missing field ") {
+        return format!("the key {key} is missing");
+    }
+    let kinds = ["invalid type: ", "invalid value: "];
+    let parts = kinds.iter().find_map(|kind| problem.strip_prefix(kind)?.split_once(", expected "));
+    let Some((found, expected)) = parts else { return problem.to_owned() };
+    let expected = match expected {
+        "u32" | "u64" => "a number from 0 on",
+        "a boolean" => "true or false",
+        "a string" => "text",
+        "a map" => "names with values",
+        "a sequence" => "a list",
+        other => other,
+    };
+    let found = match found.split_once(' ') {
+        Some(("string", text)) => text.to_owned(),
+        Some(("integer" | "boolean" | "floating", text)) => text.trim_start_matches("point ").to_owned(),
+        Some(("unit", _)) => "nothing".to_owned(),
+        _ => match found {
+            "sequence" => "a list".to_owned(),
+            "map" => "names with values".to_owned(),
+            other => other.to_owned(),
+        },
+    };
+    format!("{expected} is expected, not {found}")
+}
