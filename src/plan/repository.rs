@@ -23,7 +23,7 @@ pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step
         return Some(skipped(StepId::AddRepository, title, "it has no packages for this machine"));
     };
     let why = format!(
-        "it has driver branch {}; only packages of this branch come from it, and only if they are signed by its key",
+        "it has driver branch {}; the driver comes from it in this branch only, and only if it is signed by its key",
         driver.version.branch
     );
     Some(step(StepId::AddRepository, title, why, vec![Act::needed(operation)]))
