@@ -20,7 +20,7 @@ pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step
     let (from, title, why) = match driver.install {
         Install::Repository(offer, repository) => {
             let why = format!(
-                "it has driver branch {branch}; only packages of this branch come from it, and only if they are signed by its key"
+                "it has driver branch {branch}; the driver comes from it in this branch only, and only if it is signed by its key"
             );
             let from = From { repository, packages: &repository.packages, any_version: repository.any_version.clone() };
             (from, &offer.repository.name, why)
