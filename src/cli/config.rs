@@ -1,7 +1,7 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::help::variable;
-use super::{Problem, option_names, say, switches};
+use super::{Problem, lists, option_names, say, switches};
 use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
@@ -171,10 +171,21 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         .map(Option::unwrap_or_default)
         .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
     let known = option_names();
+    let line_of =
+        |key: &String| text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
     if let Some(key) = map.keys().find(|k| !known.contains(k)) {
-        let line = text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
+        let line = line_of(key);
         let sentence = format!("the config file {}: line {line}: there is no option `{key}`", path.display());
         return Err(Problem::usage(sentence).hint(format!("options are: {}", known.join(", "))));
+    }
+    let lists = lists();
+    if let Some((key, Texts(values))) = map.iter().find(|(key, Texts(values))| values.len() > 1 && !lists.contains(key))
+    {
+        let (path, line) = (path.display(), line_of(key));
+        let sentence = format!("the config file {path}: line {line}: `{key}` takes one text, not a list");
+        return Err(
+            Problem::usage(sentence).hint(format!("if that is one value, write {key}: \"{}\"", values.join(",")))
+        );
     }
     // An option that is not set is not set to false, unless it can be switched off.
     let switches = switches();
@@ -213,6 +224,8 @@ mod tests {
         assert_eq!(mirrors["mirrors"], ["https://a.example/x=http://b.example"]);
         let unknown = read("cuda: \"12.8\"\ncudda: \"12.8\"\n").expect_err("an unknown key");
         assert!(unknown.message.contains("line 2") && unknown.message.contains("cudda"), "{}", unknown.message);
+        let listed = read("upgrade: true\nmig: [3g.20gb, 2g.10gb]\n").expect_err("a list");
+        assert!(listed.message.contains("line 2: `mig` takes one text"), "{}", listed.message);
         assert!(read("cuda: 12.10\n").is_err(), "an unquoted version");
         assert!(read("cuda: \"1\"\ncuda: \"2\"\n").is_err(), "a key twice");
     }

@@ -284,6 +284,13 @@ fn switches() -> Vec<String> {
     all.get_arguments().filter(is_switch).filter_map(|a| a.get_long()).map(str::to_owned).collect()
 }
 
+/// The names of those that take several values.
+fn lists() -> Vec<String> {
+    let all = shared_options();
+    let takes_several = |a: &&clap::Arg| matches!(a.get_action(), clap::ArgAction::Append);
+    all.get_arguments().filter(takes_several).filter_map(|a| a.get_long()).map(str::to_owned).collect()
+}
+
 /// The options that several commands share.
 fn shared_options() -> clap::Command {
     let groups = [

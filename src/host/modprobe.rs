@@ -70,10 +70,26 @@ pub fn options(system: &System) -> Vec<SetOption> {
     files.iter().flat_map(|(by, text)| options_in(text, by)).collect()
 }
 
+/// The lines with their numbers, those that end in a backslash with what follows them.
+fn whole_lines(configuration: &str) -> Vec<(usize, String)> {
+    let mut all = Vec::<(usize, String)>::new();
+    let mut goes_on = false;
+    for (number, line) in (1..).zip(configuration.lines()) {
+        let (text, continues) = line.strip_suffix('\\').map_or((line, false), |text| (text, true));
+        match all.last_mut().filter(|_| goes_on) {
+            Some((_, before)) => before.push_str(text),
+            None => all.push((number, text.to_owned())),
+        }
+        goes_on = continues;
+    }
+    all
+}
+
 fn options_in<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = SetOption> + 'a {
-    (1..).zip(configuration.lines()).flat_map(move |(line, text)| {
-        let mut words = text.split_whitespace();
-        let module = match (words.next(), words.next()) {
+    whole_lines(configuration).into_iter().flat_map(move |(line, text)| {
+        let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+        let mut words = words.into_iter();
+        let module = match (words.next().as_deref(), words.next()) {
             (Some("options"), Some(module)) => module.replace('-', "_"),
             _ => String::new(),
         };
@@ -81,11 +97,11 @@ fn options_in<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = 
         // Debian names the driver's modules after its packages.
         let module = module.replace("nvidia_current", "nvidia");
         words.filter(move |_| is_ours).map(move |word| {
-            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let (name, value) = word.split_once('=').unwrap_or((&word, ""));
             SetOption {
                 module: module.clone(),
                 name: name.to_owned(),
-                value: value.to_owned(),
+                value: value.trim_matches('"').to_owned(),
                 by: by.to_owned(),
                 line,
             }
@@ -178,14 +194,14 @@ mod tests {
 
     #[test]
     fn options_of_the_drivers_modules_are_read() {
-        let text = "options nvidia NVreg_X=1 NVreg_Y\n# options nvidia a=1\noptions nvidia-current-uvm b=2\noptions i915 c=3\noptions\n";
+        let text = "options nvidia \\\nNVreg_X=\"1\" NVreg_Y\n# options nvidia a=1\noptions nvidia-current-uvm b=2\noptions i915 c=3\noptions\n";
         let found: Vec<_> = options_in(text, Path::new("/f")).map(|o| (o.module, o.name, o.value, o.line)).collect();
         let option =
             |module: &str, name: &str, value: &str, line| (module.to_owned(), name.to_owned(), value.to_owned(), line);
         let wanted = [
             option("nvidia", "NVreg_X", "1", 1),
             option("nvidia", "NVreg_Y", "", 1),
-            option("nvidia_uvm", "b", "2", 3),
+            option("nvidia_uvm", "b", "2", 4),
         ];
         assert_eq!(found, wanted);
     }

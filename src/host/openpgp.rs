@@ -16,6 +16,8 @@ pub struct PublicKey {
     pub fingerprint: String,
     /// Whether all of its signatures over itself and its names use SHA-1 or older digests.
     pub is_weak: bool,
+    /// When it expires by its newest signature over itself, in seconds since 1970. None if it does not.
+    pub expires: Option<u64>,
 }
 
 /// RFC 4880, 9.4: MD5, SHA-1, RIPE-MD/160.
@@ -86,10 +88,29 @@ fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A key with the digests of its signatures over itself.
+/// A key with its signatures over itself.
 struct Read {
     fingerprint: [u8; 20],
-    bound_by: Vec<u8>,
+    /// When it was made, in seconds since 1970.
+    made: u32,
+    bound_by: Vec<Binding>,
+}
+
+/// A signature by which a key binds itself.
+#[derive(Clone, Copy)]
+struct Binding {
+    digest: u8,
+    /// When it was made, in seconds since 1970.
+    made: u32,
+    /// How long the key lasts, in seconds from when it was made. Zero if it does not expire.
+    lasts: u32,
+}
+
+impl Read {
+    fn expires(&self) -> Option<u64> {
+        let newest = self.bound_by.iter().max_by_key(|binding| binding.made)?;
+        (newest.lasts > 0).then(|| u64::from(self.made) + u64::from(newest.lasts))
+    }
 }
 
 fn keys(packets: &[u8]) -> Vec<PublicKey> {
@@ -100,12 +121,13 @@ fn keys(packets: &[u8]) -> Vec<PublicKey> {
         match tag {
             PUBLIC_KEY => {
                 at_subkey = false;
-                found.extend(fingerprint(body).map(|fingerprint| Read { fingerprint, bound_by: Vec::new() }));
+                let read = |fingerprint| Read { fingerprint, made: number_at(body, 1), bound_by: Vec::new() };
+                found.extend(fingerprint(body).map(read));
             }
             PUBLIC_SUBKEY => at_subkey = true,
             SIGNATURE if !at_subkey => {
                 if let Some(key) = found.last_mut() {
-                    key.bound_by.extend(own_digest(body, &key.fingerprint));
+                    key.bound_by.extend(binding(body, &key.fingerprint));
                 }
             }
             _ => {}
@@ -113,7 +135,8 @@ fn keys(packets: &[u8]) -> Vec<PublicKey> {
     }
     let key = |read: Read| PublicKey {
         fingerprint: crate::system::hex(&read.fingerprint).to_uppercase(),
-        is_weak: !read.bound_by.is_empty() && read.bound_by.iter().all(|digest| WEAK.contains(digest)),
+        is_weak: !read.bound_by.is_empty() && read.bound_by.iter().all(|binding| WEAK.contains(&binding.digest)),
+        expires: read.expires(),
     };
     found.into_iter().map(key).collect()
 }
@@ -157,18 +180,30 @@ fn fingerprint(body: &[u8]) -> Option<[u8; 20]> {
     hash.finish().as_ref().try_into().ok()
 }
 
-/// The digest of a signature by which the key with this fingerprint binds itself; none for any other signature.
-fn own_digest(body: &[u8], key: &[u8; 20]) -> Option<u8> {
+/// The four bytes there as a number; zero behind the end.
+fn number_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|four| Some(u32::from_be_bytes(four.try_into().ok()?))).unwrap_or_default()
+}
+
+/// The signature, if by it the key with this fingerprint binds itself.
+fn binding(body: &[u8], key: &[u8; 20]) -> Option<Binding> {
+    // RFC 4880, 5.2.3.1.
+    const MADE: u8 = 2;
+    const LASTS: u8 = 9;
     // Certifications of a name and direct key signatures bind; revocations do not.
     let binds = |kind: u8| matches!(kind, 0x10..=0x13 | 0x1f);
     match body {
         [3, 5, kind, _, _, _, _, issuer @ ..] if binds(*kind) => {
-            (issuer.get(..8)? == &key[12..]).then(|| issuer.get(9).copied())?
+            let digest = *issuer.get(9).filter(|_| issuer[..8] == key[12..])?;
+            Some(Binding { digest, made: number_at(body, 3), lasts: 0 })
         }
         [4, kind, _, digest, rest @ ..] if binds(*kind) => {
             let (hashed, rest) = subpackets(rest)?;
             let (unhashed, _) = subpackets(rest)?;
-            issued_by(hashed, key).or_else(|| issued_by(unhashed, key)).unwrap_or(false).then_some(*digest)
+            issued_by(hashed, key).or_else(|| issued_by(unhashed, key)).filter(|is_own| *is_own)?;
+            let seconds =
+                |wanted| each(hashed).find(|(kind, _)| *kind == wanted).map_or(0, |(_, body)| number_at(body, 0));
+            Some(Binding { digest: *digest, made: seconds(MADE), lasts: seconds(LASTS) })
         }
         _ => None,
     }
@@ -179,25 +214,30 @@ fn subpackets(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.get(2..)?.split_at_checked(length)
 }
 
-/// Whether an area of subpackets names this key as the issuer; none if it names no issuer.
-fn issued_by(mut area: &[u8], key: &[u8; 20]) -> Option<bool> {
-    const ISSUER: u8 = 16;
-    const ISSUER_FINGERPRINT: u8 = 33;
-    loop {
+/// The subpackets of an area, each with its kind, up to one that has no end.
+fn each(mut area: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
         let (header, length) = match *area.first()? {
             n @ 0..192 => (1, usize::from(n)),
             n @ 192..255 => (2, ((usize::from(n) - 192) << 8) + usize::from(*area.get(1)?) + 192),
             255 => (5, usize::try_from(u32::from_be_bytes(area.get(1..5)?.try_into().ok()?)).ok()?),
         };
-        let body = area.get(header..)?.get(..length)?;
-        match body {
-            // The highest bit marks it as critical.
-            [kind, id @ ..] if kind & 0x7f == ISSUER => return Some(*id == key[12..]),
-            [kind, 4, whole @ ..] if kind & 0x7f == ISSUER_FINGERPRINT => return Some(whole == key),
-            _ => {}
-        }
+        let (kind, body) = area.get(header..)?.get(..length)?.split_first()?;
         area = &area[header + length..];
-    }
+        // The highest bit marks it as critical.
+        Some((kind & 0x7f, body))
+    })
+}
+
+/// Whether an area of subpackets names this key as the issuer; none if it names no issuer.
+fn issued_by(area: &[u8], key: &[u8; 20]) -> Option<bool> {
+    const ISSUER: u8 = 16;
+    const ISSUER_FINGERPRINT: u8 = 33;
+    each(area).find_map(|(kind, body)| match (kind, body) {
+        (ISSUER, id) => Some(*id == key[12..]),
+        (ISSUER_FINGERPRINT, [4, whole @ ..]) => Some(whole == key),
+        _ => None,
+    })
 }
 
 /// The bytes of all armoured keys in a text. In apt's files a dot may stand for an empty line.
@@ -287,6 +327,11 @@ mod tests {
                 assert!(certificates(&armoured(&[&packets[..], more].concat())).is_err(), "{more:?}");
             }
         }
+        // The day after a key was made, and never again.
+        let made = ["--faked-system-time", "20220101T000000!", "--passphrase", "", "--quick-generate-key", "short"];
+        gpg(home, &[&made[..], &["rsa1024", "sign", "1d"]].concat());
+        let expires = |name: &str| public_keys(&gpg(home, &["--export", name])).expect("a key")[0].expires;
+        assert_eq!((expires("short"), expires("sound")), (Some(1_641_081_600), None));
         let keybox = std::fs::read(home.join("pubring.kbx")).expect("gpg keeps one");
         assert!(public_keys(&keybox).is_err_and(|why| why.contains("keybox")));
         let _ = Command::new("gpgconf").arg("--homedir").arg(home).args(["--kill", "all"]).status();

@@ -6,7 +6,7 @@ use super::shell::{folder_of, make_folder};
 use super::undo::{Backups, Undo, missing_parents};
 use super::{Counts, Standing, WriteFile};
 use crate::compat::PackageManager;
-use crate::host::{armoured, certificates, without_unbound};
+use crate::host::{armoured, certificates, public_keys, without_unbound};
 use crate::ids::CheckId;
 use crate::packages::supply::Supply;
 use crate::packages::{NewRepository, Note, RepositoryFormat, of};
@@ -233,11 +233,19 @@ impl AddRepository {
     /// The contents of its files, with the keys that were fetched before.
     fn contents(&self, on: &System) -> Result<Vec<WriteFile>, RepositoryError> {
         let Some(format) = self.format() else { return Ok(Vec::new()) };
-        let mut all = Vec::new();
+        let (mut all, mut expired) = (Vec::new(), Vec::new());
         for key in &self.keys {
             let missing = || RepositoryError::Key { from: self.url_of(key), why: "it was not fetched".to_owned() };
             let content = key.cached(on)?.ok_or_else(missing)?;
+            expired.extend(expired_since(&content));
             all.push(WriteFile { path: (format.key)(&key.fingerprint), content, mode: MODE });
+        }
+        // zypper would take what an expired key signs. While keys change, one of them may have expired.
+        if let [since, ..] = &expired[..]
+            && expired.len() == self.keys.len()
+        {
+            let from = self.keys.iter().map(|key| self.url_of(key)).collect::<Vec<_>>().join(", ");
+            return Err(RepositoryError::Key { from, why: format!("it expired on {since}") });
         }
         all.extend(self.files());
         Ok(all)
@@ -340,6 +348,13 @@ impl AddRepository {
     pub fn folders(&self) -> Vec<PathBuf> {
         self.paths().iter().map(|path| folder_of(path).to_owned()).collect()
     }
+}
+
+/// The day on which a key expired, if it has.
+fn expired_since(key: &str) -> Option<String> {
+    let expires = public_keys(key.as_bytes()).ok()?.first()?.expires?;
+    let then = jiff::Timestamp::from_second(i64::try_from(expires).ok()?).ok()?;
+    (then <= jiff::Timestamp::now()).then(|| then.strftime("%Y-%m-%d").to_string())
 }
 
 /// What a package manager has noted about a repository of this name, signed by these keys.

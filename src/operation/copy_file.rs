@@ -1,5 +1,5 @@
-//! `copy-file`: a file of the user's in another place. A plan has its checksum only, so that what must not be read by everybody,
-//! such as a licence, is in no plan, journal or log.
+//! `copy-file`: a file of the user's in another place. A plan has its checksum only, so that what is nobody else's, such as a
+//! licence, is in no plan, journal or log.
 
 use super::shell::{folder_of, make_folder};
 use super::undo::{Backups, Undo, missing_parents};
@@ -36,7 +36,10 @@ impl CopyFile {
     /// How the copy stands to what it should be.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
         Ok(match on.node(&self.path)? {
-            node if node == self.after() => Standing::Satisfied,
+            // A stricter mode is the administrator's.
+            Node::File { sha256, mode, uid: 0, .. } if sha256 == self.sha256 && mode & !self.mode == 0 => {
+                Standing::Satisfied
+            }
             Node::Directory | Node::Other => Standing::Conflict(format!("{} is no file", self.path.display())),
             Node::Absent | Node::File { .. } | Node::Link { .. } => match self.content() {
                 Ok(_) => Standing::Needed,

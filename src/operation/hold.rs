@@ -110,7 +110,10 @@ impl Hold {
         let Some(holds) = &of(self.manager).holds else { return String::new() };
         let (hold, release) = (in_shell(holds.hold), in_shell(holds.release));
         if self.is_of_all() {
-            return format!("test ! -s {HELD} || {{ xargs {release} <{HELD}; rm {HELD}; }}\n");
+            // One that was removed since cannot be released.
+            let here = format!("{} | cut -d ' ' -f 1 | LC_ALL=C sort -u", holds.list);
+            let ours = format!("{here} | LC_ALL=C comm -12 - {HELD}");
+            return format!("test ! -s {HELD} || {{ {ours} | xargs -r {release}; rm {HELD}; }}\n");
         }
         let of_driver = |driver: DriverVersion| {
             let version = driver.to_string().replace('.', "[.]");
@@ -196,10 +199,10 @@ mod tests {
             |manager| [Hold::new(manager, names(&["nvidia-imex"]), driver()).shell(), Hold::release(manager).shell()];
         let [hold, release] = scripts(PackageManager::Apt);
         assert!(hold.contains("xargs -r apt-mark -q hold\n"), "{hold}");
-        assert!(release.contains("xargs apt-mark -q unhold </var/lib/gpusetup-held"), "{release}");
+        assert!(release.contains("xargs -r apt-mark -q unhold; rm /var/lib/gpusetup-held"), "{release}");
         let [hold, release] = scripts(PackageManager::Dnf);
         assert!(hold.contains("xargs -r dnf -y -q '--disablerepo=*' versionlock add\n"), "{hold}");
-        assert!(release.contains("xargs dnf -y -q '--disablerepo=*' versionlock delete <"), "{release}");
+        assert!(release.contains("xargs -r dnf -y -q '--disablerepo=*' versionlock delete;"), "{release}");
         assert!(scripts(PackageManager::Zypper)[0].contains("xargs -r zypper --non-interactive addlock\n"));
         assert_eq!(scripts(PackageManager::Tdnf), [String::new(), String::new()], "it cannot");
     }
@@ -228,9 +231,12 @@ mod tests {
         assert_eq!(run(&kernels.shell(), dir.path()), "libnvidia-compute-580 nvidia-imex ");
         let none = Hold { packages: names(&["absent"]), held: false, ..kernels };
         assert_eq!(run(&none.shell(), dir.path()), "libnvidia-compute-580 nvidia-imex ");
+        std::fs::write(dir.path().join("held"), "gone\nnvidia-imex\n").expect("written");
+        let release = Hold::release(PackageManager::Apt).shell();
+        assert_eq!(run(&format!("{release}touch {HELD}"), dir.path()), "");
         let ran = std::fs::read_to_string(dir.path().join("ran")).expect("commands");
         let all = "hold libnvidia-compute-580 linux-image-6.1 nvidia-imex";
-        assert_eq!(ran.lines().collect::<Vec<_>>(), [all, all, "unhold linux-image-6.1"]);
+        assert_eq!(ran.lines().collect::<Vec<_>>(), [all, all, "unhold linux-image-6.1", "unhold nvidia-imex"]);
     }
 
     #[test]

@@ -15,7 +15,8 @@ use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
-    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, is_over,
+    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, Settings,
+    is_over,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -129,15 +130,26 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     }
     steps.extend(companions::set_up_companions(context));
     let settings_reboot = gpu_settings::why_reboot(context).or(options_reboot.filter(|_| !early && !late));
-    steps.extend([vgpu_licence::vgpu_licence(context), updates::updates(context), gpu_settings::gpu_settings(context)]);
-    steps.extend(settings_reboot.map(|why| reboot(&why)));
-    // A step that was not requested is no news.
-    const ON_REQUEST: [StepId; 4] = [StepId::ModuleOptions, StepId::VgpuLicence, StepId::Updates, StepId::GpuSettings];
-    steps.retain(|s| s.state != State::Skipped || !ON_REQUEST.contains(&s.id));
+    steps.extend([vgpu_licence::vgpu_licence(context), updates::updates(context)]);
+    // A reset for a change of MIG mode takes settings away.
     steps.extend(mig_step::partition_gpus(context, database));
+    steps.push(gpu_settings::gpu_settings(context));
+    steps.extend(settings_reboot.map(|why| reboot(&why)));
+    steps.retain(|step| step.state != State::Skipped || is_news(step.id, &context.request.settings));
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
     steps
+}
+
+/// Whether it is news that a step is left out: it is none that nobody requested it.
+fn is_news(id: StepId, requested: &Settings) -> bool {
+    match id {
+        StepId::ModuleOptions => !requested.module_options.is_empty(),
+        StepId::VgpuLicence => requested.vgpu_token.is_some(),
+        StepId::Updates => requested.updates.is_some(),
+        StepId::GpuSettings => !requested.states.is_empty(),
+        _ => true,
+    }
 }
 
 /// Whether another version of the driver is loaded, and units that need the new one are started.

@@ -123,7 +123,7 @@ fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
          [Unit]\n\
          Description=Settings of the NVIDIA GPUs\n\
          ConditionPathExists=/usr/bin/nvidia-smi\n\
-         After={DAEMON}\n\
+         After={DAEMON} gpusetup-mig.service\n\
          Before=nvidia-dcgm.service dcgm.service docker.service containerd.service crio.service kubelet.service slurmd.service\n\
          \n\
          [Service]\n\

@@ -7,7 +7,7 @@ use crate::compat::Database;
 use crate::host::{Facts, MachineKind};
 use crate::ids::CheckId;
 use crate::mig::{Board, Geometry, Layout, Wanted, at_boot_for_all, fit, nearest};
-use crate::nvidia::MigHost;
+use crate::nvidia::{DeviceState, MigHost};
 use crate::operation::{Link, Operation};
 use crate::resolve::{Conflict, Request};
 use crate::system::Node;
@@ -111,6 +111,13 @@ pub fn not_refused(database: &Database, facts: &Facts, request: &Request) -> Res
     let Some(wish) = request.settings.mig.as_ref().filter(|_| facts.machine.kind != MachineKind::Container) else {
         return Ok(());
     };
+    // NVIDIA's library takes these for instances only.
+    let of_instances = |state: &&DeviceState| matches!(state, DeviceState::ComputeMode(_) | DeviceState::Accounting(_));
+    let state = request.settings.states.iter().find(of_instances).filter(|_| wish.layout.trim() != "off");
+    if let Some(state) = state {
+        let sentence = format!("--{} is not for GPUs that are partitioned, and --mig partitions them", state.option());
+        return Err(Conflict::request(sentence).hint("leave one of them out"));
+    }
     if !request.leave_out.is_empty() {
         return Err(Conflict::request("--mig partitions all GPUs, and --leave-out leaves some out")
             .hint("partition single GPUs with: sudo gpusetup mig apply --at-boot --device 0 LAYOUT"));

@@ -15,6 +15,7 @@ use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
 use crate::packages::Note;
 use crate::paths::{
     BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE, SETTINGS_UNIT,
+    VGPU_TOKEN,
 };
 use crate::resolve::{Conflict, Request, distribution};
 use crate::system::Node;
@@ -175,6 +176,9 @@ impl RemovalPlanner<'_> {
             let disable = Act::needed(Service { unit: gpu_settings::UNIT.to_owned(), enabled: false });
             let acts = vec![disable, remove(SETTINGS_UNIT)];
             steps.push(step(StepId::GpuSettings, "Remove the settings of the GPUs", WHY, acts));
+        }
+        if self.is_file(VGPU_TOKEN) {
+            steps.push(step(StepId::VgpuLicence, "Remove the licence token", WHY, vec![remove(VGPU_TOKEN)]));
         }
         if self.is_file(MODULE_OPTIONS) {
             // The removal of the blacklist makes them again, too.

@@ -21,9 +21,12 @@ pub fn vgpu_licence(context: &StepContext) -> Step {
     let Some(token) = &context.request.settings.vgpu_token else {
         return skipped(StepId::VgpuLicence, TITLE, "it was not requested");
     };
+    if context.chosen.driver.is_none() {
+        return skipped(StepId::VgpuLicence, TITLE, "this plan installs no driver");
+    }
     let path = Path::new(VGPU_TOKEN);
     let is_there =
-        |node: &Node| matches!(node, Node::File { sha256, mode, .. } if *sha256 == token.sha256 && *mode == MODE);
+        |node: &Node| matches!(node, Node::File { sha256, mode, .. } if *sha256 == token.sha256 && mode & !MODE == 0);
     let satisfied = context.facts.node(path).is_some_and(is_there);
     let copy = CopyFile { from: token.from.clone(), sha256: token.sha256.clone(), path: path.to_owned(), mode: MODE };
     let enable = Service { unit: DAEMON.to_owned(), enabled: true };

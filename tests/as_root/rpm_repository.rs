@@ -81,7 +81,7 @@ impl Site {
     }
 
     /// Each way in which the repository's key or signatures may be wrong is refused, and nothing of it stays.
-    fn refuses_other_keys(&self, apply: &[&str], refuses_expired: bool) {
+    fn refuses_other_keys(&self, apply: &[&str]) {
         let stranger = Signer::new("stranger");
         let state = || self.host.ask(&format!("rpm -qa '*nvidia*' gpg-pubkey; {OURS}"));
         // The file has another key, or another key too: refused before the first change.
@@ -94,14 +94,16 @@ impl Site {
         // Another key signed the lists, or none did, or one that has expired.
         let expired = Signer::expired();
         let pinned = signer::database(self.databases.path(), PINNED, &[&expired.fingerprint]);
-        let mut cases = vec![(&self.signer, Some(&stranger), &self.database), (&self.signer, None, &self.database)];
-        // zypper takes what an expired key signed as long as rpm trusts the key.
-        cases.extend(refuses_expired.then_some((&expired, Some(&expired), &pinned)));
-        for (key, signer, database) in cases {
+        let unusable = (7, "cannot be used");
+        for (key, signer, database, (code, why)) in [
+            (&self.signer, Some(&stranger), &self.database, unusable),
+            (&self.signer, None, &self.database, unusable),
+            (&expired, Some(&expired), &pinned, (10, "it expired on 2022-01-02")),
+        ] {
             self.has_key(key);
             self.list(signer);
             let said = self.call_with(database, apply);
-            assert!(said.code == Some(7) && said.err.contains("cannot be used"), "{said:?}");
+            assert!(said.code == Some(code) && said.err.contains(why), "{said:?}");
             assert_eq!(state(), "");
         }
         self.has_key(&self.signer);
@@ -249,8 +251,6 @@ struct System {
     along: &'static [&'static str],
     /// What the repository's lists must have besides, for these versions.
     modules: Option<fn(&[&str]) -> String>,
-    /// Whether the package manager refuses what an expired key signed.
-    refuses_expired: bool,
     /// The command that updates a host.
     update: &'static str,
     /// Lists what is held: a line of it for a package and its version.
@@ -308,7 +308,7 @@ impl Site {
         assert!(system.named.iter().all(|name| installs.iter().any(|installed| installed == name)), "{installs:?}");
         self.has(system, &[system.old], system.old);
         let apply = [&["apply", "--yes"], &wish[..]].concat();
-        self.refuses_other_keys(&apply, system.refuses_expired);
+        self.refuses_other_keys(&apply);
 
         self.call(&apply).succeeds();
         self.is_sound(system, system.old);
@@ -366,7 +366,6 @@ fn an_hgx_h100_on_rhel_9_gets_driver_and_fabric_manager_from_nvidias_repository(
         named: &["nvidia-driver-cuda", "kmod-nvidia-open-dkms", FABRIC_MANAGER],
         along: &["nvidia-driver-cuda-libs"],
         modules: Some(streams),
-        refuses_expired: true,
         update: "dnf -q -y --refresh upgrade",
         held: "dnf -q --disablerepo=* versionlock list",
         held_line: |name, version| format!("{name}-3:{version}-1.*"),
@@ -395,7 +394,6 @@ fn an_hgx_h100_on_sles_15_gets_driver_and_fabric_manager_from_nvidias_repository
         named: &["nvidia-open-driver-G07", "nvidia-compute-utils-G07", FABRIC_MANAGER],
         along: &["nvidia-common-G07", "nvidia-compute-G07"],
         modules: None,
-        refuses_expired: false,
         update: "zypper --non-interactive refresh; zypper --non-interactive update",
         held: "cat /etc/zypp/locks 2>/dev/null || true",
         held_line: |name, _| format!("solvable_name: {name}"),

@@ -288,3 +288,14 @@ fn a_package_manager_that_cannot_hold_packages_refuses_to() {
     assert_eq!(settings["states"], serde_json::json!([{"ecc": false}]));
     assert_eq!((&settings["updates"], &plan["request"]["upgrade"]), (&"follow".into(), &false.into()));
 }
+
+#[test]
+fn a_partitioned_gpu_takes_no_compute_mode() {
+    let plan = |mig: &str| {
+        let settings = ["--profile", "driver", "--compute-mode", "exclusive-process", "--mig", mig];
+        common::run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "a100-sxm4-40gb"], &settings[..]].concat())
+    };
+    let refused = plan("3g.20gb");
+    assert!(refused.code != 0 && refused.err.contains("--compute-mode is not for GPUs"), "{}", refused.err);
+    assert_eq!(plan("off").code, 0);
+}

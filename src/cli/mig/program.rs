@@ -21,11 +21,11 @@ pub fn installed(system: &System) -> Result<String, Problem> {
         None => {
             let from = own.unwrap_or_else(|| "gpusetup".into());
             let sentence = "no gpusetup is installed where only root can write, and a boot must not run another";
-            Err(Problem::new(Exit::Blocked, sentence).attempt(format!(
-                "sudo install -m 755 {} {}",
-                quoted_path(&from),
-                PLACES[0]
-            )))
+            // In a tree the copy is made from here: a command with sudo would run in the tree.
+            let to = system.root().join(PLACES[0].trim_start_matches('/'));
+            let command = format!("install -D -m 755 {} {}", quoted_path(&from), quoted_path(&to));
+            let command = if system.is_live() { format!("sudo {command}") } else { command };
+            Err(Problem::new(Exit::Blocked, sentence).attempt(command))
         }
     }
 }

@@ -47,6 +47,9 @@ struct Host {
     method: Option<String>,
     #[serde(default)]
     upgrade: bool,
+    /// They do not influence which versions are chosen.
+    #[serde(default, rename = "settings")]
+    _settings: Option<serde::de::IgnoredAny>,
 }
 
 impl Host {
