@@ -41,7 +41,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if options.look.json {
         super::print_json(&facts)?;
     } else {
-        super::print(&render::facts::text(&facts, super::width()))?;
+        super::print(&render::facts::text(&facts, database, super::width()))?;
     }
     Ok(Exit::Done)
 }

@@ -1,10 +1,17 @@
 //! Facts as text.
 
-use crate::host::{Facts, MachineKind, Origin, SecureBoot};
+use crate::compat::Database;
+use crate::host::{Facts, Gpu, MachineKind, Origin, SecureBoot};
 use crate::text::{bytes, wrapped};
 
+/// Whether a hypervisor gives this machine a part of a GPU.
+fn is_virtual(gpu: &Gpu, database: &Database) -> bool {
+    let subsystem = gpu.device().zip(gpu.subsystem.as_deref());
+    subsystem.is_some_and(|(device, id)| database.is_virtual_gpu(device, id))
+}
+
 /// The facts for a person, a line a thing; what is missing is said.
-pub fn text(facts: &Facts, width: usize) -> String {
+pub fn text(facts: &Facts, database: &Database, width: usize) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: String| out += &wrapped(&format!("{label:<12} "), &text, width);
     let machine = &facts.machine;
@@ -31,7 +38,8 @@ pub fn text(facts: &Facts, width: usize) -> String {
             None if gpu.driver_unseen => "driver unknown (lspci shows it with -k)".to_owned(),
             None => "no driver bound".to_owned(),
         };
-        line(&format!("GPU {n}"), format!("{} {name} [{}]{capability}, {bound}", gpu.address, gpu.pci_id));
+        let part = if is_virtual(gpu, database) { ", a virtual GPU (vGPU)" } else { "" };
+        line(&format!("GPU {n}"), format!("{} {name} [{}]{part}{capability}, {bound}", gpu.address, gpu.pci_id));
     }
     if let Some(first) = facts.nvswitches.first() {
         let name = first.name.as_deref().unwrap_or("NVSwitch");

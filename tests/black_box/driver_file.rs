@@ -33,6 +33,8 @@ fn plan(facts: &Value, arguments: &[&str]) -> Ran {
 fn a_virtual_gpu_gets_the_guest_driver_and_the_toolkit_that_fits_it() {
     let tree = Tree::ubuntu_24_04();
     let facts = guest(&tree);
+    let shown = tree.run(&["facts", "--gpu", "10de:2236:10de:14be"]).out;
+    assert!(shown.contains("NVIDIA A10 [10de:2236], a virtual GPU (vGPU)"), "{shown}");
     let path = file(&tree, GUEST);
     let given = plan(&facts, &["--driver-file", &path.display().to_string()]).json();
     assert_eq!(text(&given["selection"], "/driver/version"), "570.211.01");
