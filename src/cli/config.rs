@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Texts {
                 Ok(Texts(vec![v.to_string()]))
             }
             fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Texts, E> {
-                Err(E::custom("a version must be quoted, such as \"12.8\""))
+                Err(E::custom("a version or a fraction must be quoted, such as \"12.8\""))
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Texts, A::Error> {
                 let mut all = Vec::new();

@@ -13,7 +13,7 @@ fn a_wrong_value_is_traced_to_where_it_is_set() {
     for (text, parts) in [
         ("cuda: \"banana\"\n", ["`banana` is not a CUDA version", &format!("hint: --cuda is set by {here}")]),
         ("profile: nonsense\n", [&format!("{here} sets --profile to `nonsense`"), "hint: it can be compute, driver"]),
-        ("cuda: 12.10\n", ["a version must be quoted, such as \"12.8\"", "line 1"]),
+        ("cuda: 12.10\n", ["a version or a fraction must be quoted, such as \"12.8\"", "line 1"]),
     ] {
         fs::write(&file, text).expect("written");
         let said = run(&["plan", "--gpu", "h100", "--config", &path]);
