@@ -137,6 +137,14 @@ fn package(text: &str) -> Valid {
     Err(format!("{:?} is not the name of a package", short(text)))
 }
 
+/// Whether a text can be a package's name, or a pattern of names that begin with the same letters.
+fn packages_named(text: &str) -> Valid {
+    if text.starts_with('*') {
+        return Err(format!("{:?} is a pattern of all packages", short(text)));
+    }
+    package(&text.replace('*', "x"))
+}
+
 /// Whether a text can be what a package manager says of a package that is installed; no command reads it as an option.
 fn observed(text: &str) -> Valid {
     if !text.is_empty() && text.len() <= 512 && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_graphic()) {
@@ -244,7 +252,7 @@ impl Operation {
             Self::AddRepository(repository) => repository.valid(cache),
             Self::Packages(packages) => packages.valid(),
             Self::Hold(Hold { manager: _, packages, driver: _, held: _ }) => {
-                packages.iter().try_for_each(|name| package(name))
+                packages.iter().try_for_each(|name| packages_named(name))
             }
             Self::Service(Service { unit: name, enabled: _ }) => unit(name),
             Self::Device(Device { gpu: name, state, if_supported: _ }) => {
@@ -445,6 +453,19 @@ mod tests {
         }
         for other in ["/etc/cron.d/x", CACHE, "/var/cache/gpusetup/../x", "/var/cache/gpusetup2/x", "x"] {
             refused(&download(url, &sum, other));
+        }
+    }
+
+    #[test]
+    fn packages_are_held_by_name_and_by_pattern() {
+        let held = |name: &str| {
+            Operation::Hold(Hold { packages: vec![name.to_owned()], ..Hold::release(PackageManager::Apt) })
+        };
+        for name in ["nvidia-imex", "linux-image-*", "kernel6.*", "kernel"] {
+            assert_eq!(held(name).valid(Path::new(CACHE)), Ok(()), "{name}");
+        }
+        for name in ["*", "*nvidia", "-y*", "a b*", "linux;*", ""] {
+            refused(&held(name));
         }
     }
 
