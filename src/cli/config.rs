@@ -1,7 +1,7 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::help::variable;
-use super::{Problem, lists, option_names, say, switches};
+use super::{Problem, lists, say, shared_options, switches};
 use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
@@ -170,16 +170,18 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
     let map: BTreeMap<String, Texts> = yaml::read::<Option<_>>(text)
         .map(Option::unwrap_or_default)
         .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
-    let known = option_names();
+    let options = shared_options();
+    let known: Vec<&str> = options.get_arguments().filter_map(|a| a.get_long()).collect();
     let line_of =
         |key: &String| text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
-    if let Some(key) = map.keys().find(|k| !known.contains(k)) {
+    if let Some(key) = map.keys().find(|k| !known.contains(&k.as_str())) {
         let line = line_of(key);
         let sentence = format!("the config file {}: line {line}: there is no option `{key}`", path.display());
         return Err(Problem::usage(sentence).hint(format!("options are: {}", known.join(", "))));
     }
-    let lists = lists();
-    if let Some((key, Texts(values))) = map.iter().find(|(key, Texts(values))| values.len() > 1 && !lists.contains(key))
+    let lists = lists(&options);
+    if let Some((key, Texts(values))) =
+        map.iter().find(|(key, Texts(values))| values.len() > 1 && !lists.contains(&key.as_str()))
     {
         let (path, line) = (path.display(), line_of(key));
         let sentence = format!("the config file {path}: line {line}: `{key}` takes one text, not a list");
@@ -188,9 +190,10 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         );
     }
     // An option that is not set is not set to false, unless it can be switched off.
-    let switches = switches();
-    let says =
-        |key: &String, values: &Vec<String>| !values.is_empty() && (*values != ["false"] || switches.contains(key));
+    let switches = switches(&options);
+    let says = |key: &String, values: &Vec<String>| {
+        !values.is_empty() && (*values != ["false"] || switches.contains(&key.as_str()))
+    };
     Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(key, values)| says(key, values)).collect())
 }
 

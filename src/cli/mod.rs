@@ -276,19 +276,17 @@ fn option_names() -> Vec<String> {
     shared_options().get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
 }
 
-/// The names of those that are on or off, so that `false` is a value. YAML reads an unquoted off as false.
-fn switches() -> Vec<String> {
-    let all = shared_options();
+/// The names of those of these options that are on or off, so that `false` is a value. YAML reads an unquoted off as false.
+fn switches(all: &clap::Command) -> Vec<&str> {
     let has_off = |a: &clap::Arg| a.get_possible_values().iter().any(|value| value.get_name() == "off");
     let is_switch = |a: &&clap::Arg| has_off(a) || a.get_long() == Some("mig");
-    all.get_arguments().filter(is_switch).filter_map(|a| a.get_long()).map(str::to_owned).collect()
+    all.get_arguments().filter(is_switch).filter_map(|a| a.get_long()).collect()
 }
 
 /// The names of those that take several values.
-fn lists() -> Vec<String> {
-    let all = shared_options();
+fn lists(all: &clap::Command) -> Vec<&str> {
     let takes_several = |a: &&clap::Arg| matches!(a.get_action(), clap::ArgAction::Append);
-    all.get_arguments().filter(takes_several).filter_map(|a| a.get_long()).map(str::to_owned).collect()
+    all.get_arguments().filter(takes_several).filter_map(|a| a.get_long()).collect()
 }
 
 /// The options that several commands share.

@@ -36,11 +36,11 @@ const OWN: [&str; 3] = ["nvidia", "nvidia_current", "nvidia_uvm"];
 pub const CONFIGURATION: [&str; 5] =
     ["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
 
-/// What keeps the driver's own modules from being loaded.
-pub fn blocked(system: &System) -> Vec<Block> {
+/// What keeps the driver's own modules from being loaded, by modprobe's configuration or the kernel's command line.
+pub fn blocked(system: &System, configuration: &[(PathBuf, String)]) -> Vec<Block> {
     let mut found = Vec::new();
-    for (by, text) in configuration(system) {
-        found.extend(blocked_by(&text, &by));
+    for (by, text) in configuration {
+        found.extend(blocked_by(text, by));
     }
     for (by, line) in command_lines(system) {
         found.extend(blocked_on_command_line(&line, &by));
@@ -64,10 +64,9 @@ pub struct SetOption {
     pub line: usize,
 }
 
-/// The options of the driver's modules.
-pub fn options(system: &System) -> Vec<SetOption> {
-    let files = configuration(system);
-    files.iter().flat_map(|(by, text)| options_in(text, by)).collect()
+/// The options of the driver's modules in modprobe's configuration.
+pub fn options(configuration: &[(PathBuf, String)]) -> Vec<SetOption> {
+    configuration.iter().flat_map(|(by, text)| options_in(text, by)).collect()
 }
 
 /// The lines with their numbers, those that end in a backslash with what follows them.
@@ -226,7 +225,7 @@ mod tests {
         for (path, text) in files {
             system.write(path, text.as_bytes(), 0o644).expect("written");
         }
-        let found = blocked(&system);
+        let found = blocked(&system, &configuration(&system));
         let told: Vec<_> = found.iter().map(|b| (&*b.module, b.line, &*b.text, b.always)).collect();
         assert_eq!(
             told,

@@ -82,6 +82,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let toolkits = toolkit::toolkits(reader, packages, database, &look.prefix);
     let found = add_on::add_ons(reader, &database.add_ons, packages, &toolkits, &libraries);
     let (cudnn, add_ons) = found.into_iter().partition(|a| a.add_on == AddOnId::CUDNN);
+    let modprobe = modprobe::configuration(system);
     let gcc = compiler::gcc(reader, packages, &machine.arch);
     Ok(Facts {
         mig: None,
@@ -95,9 +96,9 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         signing_key: secure_boot::signing_key(reader),
         unfinished_packages: packages.map(|p| p.unfinished.clone()).unwrap_or_default(),
         loaded_modules: modules::loaded(reader),
-        blocked_modules: modprobe::blocked(system),
+        blocked_modules: modprobe::blocked(system, &modprobe),
         companions: companion::companions(reader, packages, &database.companions),
-        module_options: modprobe::options(system),
+        module_options: modprobe::options(&modprobe),
         updates_held: updates_held(reader, packages, os.package_manager, driver.as_ref()),
         // Asking the driver takes seconds, so callers that need it run `gpu_states` afterwards.
         gpu_states: Vec::new(),
