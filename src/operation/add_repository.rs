@@ -1,7 +1,7 @@
 //! `add-repository`: another repository for the package manager, with the keys that sign it. A key is known by its fingerprint:
 //! its file is fetched before the first change, by `fetch`, and believed only with that.
 
-use super::program::{ProgramError, judge};
+use super::program::{ProgramError, judge, run};
 use super::shell::{folder_of, make_folder};
 use super::undo::{Backups, Undo, missing_parents};
 use super::{Counts, Standing, WriteFile};
@@ -373,10 +373,4 @@ pub fn remove_notes(
 ) -> io::Result<()> {
     let mut new = noted(on, manager, name, keys)?.into_iter().filter(|note| !before.contains(&note.remove));
     new.try_for_each(|note| run(on, note.remove)).map_err(io::Error::other)
-}
-
-fn run(on: &System, argv: Vec<String>) -> Result<(), ProgramError> {
-    let program = argv.join(" ");
-    let start = |source| ProgramError::Start { program: program.clone(), source };
-    judge(&program, &on.run(&Program::new(argv).undisturbed()).map_err(start)?, None)
 }

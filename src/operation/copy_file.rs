@@ -36,16 +36,18 @@ impl CopyFile {
     /// How the copy stands to what it should be.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
         Ok(match on.node(&self.path)? {
-            // A stricter mode is the administrator's.
-            Node::File { sha256, mode, uid: 0, .. } if sha256 == self.sha256 && mode & !self.mode == 0 => {
-                Standing::Satisfied
-            }
+            node if self.is_copy(&node) => Standing::Satisfied,
             Node::Directory | Node::Other => Standing::Conflict(format!("{} is no file", self.path.display())),
             Node::Absent | Node::File { .. } | Node::Link { .. } => match self.content() {
                 Ok(_) => Standing::Needed,
                 Err(why) => Standing::Conflict(why),
             },
         })
+    }
+
+    /// Whether what stands at its path is the copy. A stricter mode is the administrator's.
+    pub fn is_copy(&self, node: &Node) -> bool {
+        matches!(node, Node::File { sha256, mode, uid: 0, .. } if *sha256 == self.sha256 && mode & !self.mode == 0)
     }
 
     fn after(&self) -> Node {

@@ -140,17 +140,16 @@ pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceSta
         Answer::Is(Err(_)) | Answer::Failed(_) | Answer::NotAsked(_) => return Ok(true),
     };
     let device = Device { gpu: gpu.to_owned(), state: before.clone(), if_supported: false };
-    match reading.chosen() {
-        Some(now) if now == before => Ok(false),
-        Some(now) if now != after && !(cut_off && now.is_between(before, after)) => Ok(true),
-        _ => device.perform(on).map(|()| false),
+    let left = match reading.chosen() {
+        Some(now) if now == before => false,
+        Some(now) if now != after && !(cut_off && now.is_between(before, after)) => true,
+        _ => device.perform(on).map(|()| false)?,
+    };
+    if matches!(before, DeviceState::MigMode(_)) {
+        // Without a reset, the mode is the previous one after a reboot.
+        let _ = reset_waiting(on, std::iter::once(&device.gpu));
     }
-    .inspect(|_| {
-        if matches!(before, DeviceState::MigMode(_)) {
-            // Without a reset, the mode is the previous one after a reboot.
-            let _ = reset_waiting(on, std::iter::once(&device.gpu));
-        }
-    })
+    Ok(left)
 }
 
 /// Resets those of these GPUs whose MIG mode waits for a reset.

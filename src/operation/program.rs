@@ -1,6 +1,6 @@
 //! Whether a program did what it was run for, and how that is told.
 
-use crate::system::Output;
+use crate::system::{Output, Program, System};
 use crate::text::one_line;
 use std::io;
 use std::path::PathBuf;
@@ -65,6 +65,14 @@ pub fn judge(program: &str, output: &Output, expects: Option<&str>) -> Result<()
         Some(wanted) => Err(ProgramError::Unexpected { program, wanted: wanted.to_owned(), last }),
         None => Ok(()),
     }
+}
+
+/// Runs a program that asks nothing, and judges it by its exit status.
+pub fn run(on: &System, argv: impl IntoIterator<Item = impl Into<String>>) -> Result<(), ProgramError> {
+    let argv: Vec<String> = argv.into_iter().map(Into::into).collect();
+    let name = argv.join(" ");
+    let start = |source| ProgramError::Start { program: name.clone(), source };
+    judge(&name, &on.run(&Program::new(argv).undisturbed()).map_err(start)?, None)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `service`: a unit enabled or disabled; started or stopped too if systemd runs.
 
-use super::program::{ProgramError, judge};
+use super::program::{ProgramError, judge, run};
 use super::undo::Undo;
 use super::{Counts, Standing};
 use crate::system::{Program, System};
@@ -87,9 +87,5 @@ pub fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramError> {
         argv.push("--now");
     }
     argv.push(unit);
-    let name = argv.join(" ");
-    let output = on
-        .run(&Program::new(argv).undisturbed())
-        .map_err(|source| ProgramError::Start { program: name.clone(), source })?;
-    judge(&name, &output, None)
+    run(on, argv)
 }

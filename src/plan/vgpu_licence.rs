@@ -7,7 +7,6 @@ use crate::ids::CheckId;
 use crate::operation::{CopyFile, Run, Service};
 use crate::paths::VGPU_TOKEN;
 use crate::resolve::{Conflict, Request, Resolution};
-use crate::system::Node;
 use std::path::Path;
 
 const TITLE: &str = "Give the guest driver its licence token";
@@ -25,10 +24,8 @@ pub fn vgpu_licence(context: &StepContext) -> Step {
         return skipped(StepId::VgpuLicence, TITLE, "this plan installs no driver");
     }
     let path = Path::new(VGPU_TOKEN);
-    let is_there =
-        |node: &Node| matches!(node, Node::File { sha256, mode, .. } if *sha256 == token.sha256 && mode & !MODE == 0);
-    let satisfied = context.facts.node(path).is_some_and(is_there);
     let copy = CopyFile { from: token.from.clone(), sha256: token.sha256.clone(), path: path.to_owned(), mode: MODE };
+    let satisfied = context.facts.node(path).is_some_and(|node| copy.is_copy(node));
     let enable = Service { unit: DAEMON.to_owned(), enabled: true };
     let mut acts = vec![Act { operation: copy.into(), satisfied }, Act { operation: enable.into(), satisfied }];
     if !context.facts.machine.is_tree {
