@@ -2,7 +2,7 @@
 //! each release of the open kernel modules lists, Debian's package indexes, the headers of CUDA releases.
 
 use crate::fleet::{bare, no_wishes};
-use gpusetup::compat::{Database, ModuleFlavour};
+use gpusetup::compat::{Database, ModuleFlavour, PciDevice};
 use gpusetup::database::embedded;
 use gpusetup::exit::Exit;
 use gpusetup::host::{Facts, Gpu};
@@ -232,4 +232,47 @@ fn no_driver_is_planned_for_virtual_gpus() {
     }
     eprintln!("{refused} virtual GPUs get no driver");
     assert!(refused > 1_000, "{refused}");
+}
+
+/// What `nvidia-smi mig` printed on an H200: of each profile the name, the id, the most instances, the media engines (NVDEC, NVJPG,
+/// OFA), and where instances can be.
+fn printed_profiles() -> Vec<(String, u32, u8, [u8; 3], String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/recorded/mig-h200.txt");
+    let text = std::fs::read_to_string(path).expect("recorded");
+    let number = |word: &str| word.parse().expect("a number");
+    let places: BTreeMap<u32, &str> = text
+        .lines()
+        .filter_map(|line| line.split_once("Profile ID ")?.1.trim_start().split_once(' '))
+        .map(|(id, places)| (id.parse().expect("an id"), places.split_once(": ").expect("a list").1))
+        .collect();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.trim_matches('|').split_whitespace().collect()).collect();
+    let pairs = rows.windows(2).filter(|pair| pair[0].get(1) == Some(&"MIG"));
+    pairs
+        .map(|pair| {
+            let (first, second) = (&pair[0], &pair[1]);
+            let id = first[3].parse().expect("an id");
+            let most = number(first[4].split_once('/').expect("free and total").1);
+            let engines = [number(first[8]), number(second[1]), number(second[2])];
+            (first[2].to_owned(), id, most, engines, places[&id].to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn an_h200_has_the_profiles_that_its_driver_printed() {
+    let printed = printed_profiles();
+    assert_eq!(printed.len(), 7);
+    let database = embedded();
+    let is_h200 = |gpus: &[PciDevice]| gpus.iter().any(|gpu| gpu.to_string() == "2335");
+    let known: Vec<_> = database.mig_profiles.iter().filter(|profile| is_h200(&profile.gpus)).collect();
+    assert_eq!(known.len(), printed.len());
+    for (name, id, most, engines, places) in printed {
+        let profile = known.iter().find(|profile| profile.name == name).unwrap_or_else(|| panic!("{name}"));
+        let placement = profile.placement.as_ref().expect("known");
+        let starts: Vec<_> = placement.starts.iter().map(u8::to_string).collect();
+        let media = profile.engines.as_ref().expect("known");
+        assert_eq!((profile.id, profile.instances, &profile.assumed), (Some(id), most, &None), "{name}");
+        assert_eq!([media.decoders, media.jpeg, media.ofa], engines, "{name}");
+        assert_eq!(format!("{{{}}}:{}", starts.join(","), placement.size), places, "{name}");
+    }
 }
