@@ -20,6 +20,11 @@ pub fn directories() -> [&'static Path; 8] {
     .map(Path::new)
 }
 
+/// Where a driver's libraries are that no package of this system installed: those that Google's images and Kubernetes' nodes mount
+/// into containers and machines, those of Container-Optimized OS itself, and those of NixOS.
+const DRIVER_DIRECTORIES: [&str; 4] =
+    ["/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/var/lib/nvidia/lib64", "/run/opengl-driver/lib"];
+
 /// A library directory, and the names in it that matter to the probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
@@ -31,7 +36,8 @@ pub struct Listing {
     pub alternative: bool,
 }
 
-/// Every system library directory with NVIDIA libraries, and the directories of Debian's alternatives below it.
+/// Every system library directory with NVIDIA libraries, the directories of Debian's alternatives below it, and then those of
+/// drivers alone.
 pub fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     for directory in directories() {
@@ -43,6 +49,9 @@ pub fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
                 list(reader, add_ons, &alternatives.join(name), true, &mut seen, &mut found);
             }
         }
+    }
+    for directory in DRIVER_DIRECTORIES.map(Path::new) {
+        list(reader, &[], directory, false, &mut seen, &mut found);
     }
     found
 }

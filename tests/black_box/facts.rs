@@ -1,6 +1,6 @@
 //! `gpusetup facts`, on recorded trees of hosts (`tests/hosts/`) and on pasted text.
 
-use crate::common::run_with_input;
+use crate::common::{Tree, run_with_input};
 use crate::schema;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -164,5 +164,26 @@ fn text_fits_a_terminal() {
         assert!(output.status.success() && !text.is_empty());
         let wide: Vec<_> = text.lines().filter(|l| l.chars().count() > 80).collect();
         assert_eq!(wide, [""; 0]);
+    }
+}
+
+#[test]
+fn a_driver_that_is_mounted_into_a_machine_is_installed() {
+    // As on machines of clouds that mount the driver's files, below /lib links to them.
+    for (file, link) in [
+        ("usr/local/nvidia/lib64/libcuda.so.580.159.04", Some("usr/lib/libcuda.so.1")),
+        ("usr/local/nvidia/lib64/libnvidia-ml.so.580.159.04", None),
+        ("var/lib/nvidia/lib64/libcuda.so.580.159.04", None),
+        ("srv/driver/libcuda.so.580.159.04", Some("usr/lib/x86_64-linux-gnu/libcuda.so.1")),
+    ] {
+        let tree = Tree::ubuntu_24_04().gpu("0000:00:06.0", "2335", Some("nvidia"));
+        tree.write(file, "");
+        if let Some(link) = link {
+            tree.link(link, &format!("/{file}"));
+        }
+        let facts = tree.run(&["facts", "--json"]).json();
+        assert_eq!(facts["driver"]["version"], "580.159.04", "{file}");
+        assert_eq!(facts["driver"]["evidence"], format!("/{file}"));
+        assert_eq!(facts["other_drivers"], json!([]));
     }
 }
