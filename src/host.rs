@@ -571,6 +571,11 @@ impl Facts {
         Some(self.loaded_modules.as_ref()?.iter().any(|module| module.name == "nvidia"))
     }
 
+    /// The version of NVIDIA's loaded kernel module, if it is loaded and its version is known.
+    pub fn loaded_driver(&self) -> Option<&str> {
+        self.loaded_modules.as_ref()?.iter().find(|module| module.name == "nvidia")?.version.as_deref()
+    }
+
     /// The lines of an lspci listing that name an NVIDIA GPU without its ids.
     pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
         self.unreadable.iter().filter(|u| u.missing == Some(Missing::ListedGpu))

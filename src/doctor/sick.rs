@@ -97,7 +97,7 @@ pub fn sound() -> Evidence {
         module_before_boot: None,
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
         compiled: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("the program started".into()))].into(),
-        shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None }),
+        shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None, image: None }),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
         forward_compatible: Default::default(),
@@ -805,8 +805,10 @@ fn toolkits_and_shells() {
         (toolkit.has_nvcc, toolkit.components) = (false, Some(vec!["libcublas".into()]));
     };
     assert_eq!(found(libraries_alone), [""; 0], "no compiler was wanted");
-    let two = Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: Some("/usr/bin/nvcc".into()) };
+    let two = Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: Some("/usr/bin/nvcc".into()), image: None };
     assert_eq!(found(|e| e.shells = Answer::Is(two)), ["GS701 warn"]);
+    let of_an_image = Shells { image: Some("/usr/local/cuda/bin/nvcc".into()), ..Shells::default() };
+    assert_eq!(found(|e| e.shells = Answer::Is(of_an_image)), [""; 0], "no login shell in a container");
     let nvcc = |answer| {
         move |e: &mut Evidence| {
             e.nvcc.insert("/usr/local/cuda-12.8".into(), answer);

@@ -123,7 +123,10 @@ fn present(area: Area, report: &Report) -> String {
         Area::Kernel => host.kernel().map(str::to_owned).unwrap_or_default(),
         Area::Driver => match &host.driver {
             Some(driver) => driver.version.to_string(),
-            None => "no NVIDIA driver".to_owned(),
+            None => match host.loaded_driver() {
+                Some(version) => format!("module {version} is loaded, but no libraries of it were found"),
+                None => "no NVIDIA driver".to_owned(),
+            },
         },
         Area::Toolkit => {
             let all: Vec<_> = host.toolkits.iter().map(|toolkit| toolkit.version.to_string()).collect();

@@ -2,7 +2,7 @@
 
 use super::{Answer, OF_A_TREE, ask, names, text};
 use crate::compat::Database;
-use crate::host::{Facts, Toolkit, elf_machine, elf_text};
+use crate::host::{Facts, MachineKind, Toolkit, elf_machine, elf_text};
 use crate::plan::compile;
 use crate::system::{Ended, Program, System, environment};
 use crate::version::{CudaVersion, DriverVersion};
@@ -20,6 +20,9 @@ pub struct Shells {
     pub login: Option<PathBuf>,
     /// The nvcc of a shell that reads no profile: cron, systemd units, `ssh HOST COMMAND`.
     pub plain: Option<PathBuf>,
+    /// In a container: the nvcc on the PATH that its image sets for every program started in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<PathBuf>,
 }
 
 /// By the release, or by the newest of its series if the release is unknown.
@@ -132,9 +135,15 @@ pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     let login = found(ask(system, [shell, "-lc", "command -v nvcc || exit 1"], LIMIT));
     let plain = found(ask(system, [shell, "-c", "command -v nvcc || exit 1"], LIMIT));
     match (login, plain) {
-        (Ok(login), Ok(plain)) => Answer::Is(Shells { login, plain }),
+        (Ok(login), Ok(plain)) => Answer::Is(Shells { login, plain, image: in_image(system, facts) }),
         (Err(why), _) | (_, Err(why)) => Answer::NotAsked(why),
     }
+}
+
+/// Programs of a container are started with the PATH that gpusetup has, too; it is only looked at, nothing in it runs.
+fn in_image(system: &System, facts: &Facts) -> Option<PathBuf> {
+    let path = environment::raw("PATH").filter(|_| facts.machine.kind == MachineKind::Container)?;
+    std::env::split_paths(&path).map(|folder| folder.join("nvcc")).find(|nvcc| nvcc.is_absolute() && system.exists(nvcc))
 }
 
 /// The nvcc that a login shell of a tree finds, as far as its files show without running a shell.
@@ -145,8 +154,8 @@ fn login_path(system: &System, plain: &Option<PathBuf>) -> Answer<Shells> {
     }
     let nvcc = profile.path.iter().map(|folder| folder.join("nvcc")).find(|nvcc| system.exists(nvcc));
     match (nvcc, profile.is_certain) {
-        (Some(login), _) => Answer::Is(Shells { login: Some(login), plain: plain.clone() }),
-        (None, true) => Answer::Is(Shells { login: plain.clone(), plain: plain.clone() }),
+        (Some(login), _) => Answer::Is(Shells { login: Some(login), plain: plain.clone(), image: None }),
+        (None, true) => Answer::Is(Shells { login: plain.clone(), plain: plain.clone(), image: None }),
         (None, false) => Answer::NotAsked(OF_A_TREE.to_owned()),
     }
 }

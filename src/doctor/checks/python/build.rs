@@ -88,8 +88,7 @@ fn built(environment: &PythonEnvironment) -> impl Iterator<Item = (&EnvironmentP
 /// The driver whose libcuda programs load; in a container without it, the loaded module.
 fn driver(seen: &Evidence) -> Option<DriverVersion> {
     let installed = seen.facts.driver.as_ref().map(|driver| driver.version);
-    let loaded = || seen.facts.loaded_modules.iter().flatten().find(|module| module.name == "nvidia");
-    installed.or_else(|| loaded()?.version.as_ref()?.parse().ok())
+    installed.or_else(|| seen.facts.loaded_driver()?.parse().ok())
 }
 
 /// The database's record of a package.
