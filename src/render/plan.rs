@@ -6,7 +6,7 @@ use crate::ids::{CheckId, Recorded, Rule, RuleId};
 use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
-use crate::resolve::{PythonPackage, summary};
+use crate::resolve::{PythonPackage, Settings, summary};
 use crate::text::{about, bytes, count, wrapped};
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) 
     }
     out += &format!("\n{}\n", paint.bold("Steps"));
     for step in &plan.steps {
-        out += &if verbose { in_full(step, paint, width) } else { in_a_line(step, paint, width) };
+        out += &if verbose { in_full(step, paint, width) } else { in_a_line(plan, step, paint, width) };
     }
     if plan.python.iter().any(PythonPackage::is_known) {
         out += &format!("\n{}\n", paint.bold("Python"));
@@ -128,14 +128,27 @@ fn assumption(text: &str) -> Cow<'_, str> {
 /// The columns of the longest step id.
 const STEP_ID: usize = 17;
 
-fn in_a_line(step: &Step, paint: Paint, width: usize) -> String {
+/// Steps that are left out have a line only if somebody asked for them.
+fn in_a_line(plan: &Plan, step: &Step, paint: Paint, width: usize) -> String {
     let note = match step.state {
-        State::Needed => "",
-        State::Satisfied => " (already done)",
+        State::Needed => Cow::Borrowed(""),
+        State::Satisfied => Cow::Borrowed(" (already done)"),
+        State::Skipped if is_asked_for(&plan.request.settings, step.id) => format!(" (left out: {})", step.why).into(),
         State::Skipped => return String::new(),
     };
     let first = format!("{} {:<STEP_ID$} ", mark(step, paint), step.id.to_string());
     wrapped(&first, &format!("{}{}{note}", step.title, cost(step)), width)
+}
+
+fn is_asked_for(settings: &Settings, step: StepId) -> bool {
+    match step {
+        StepId::GpuSettings => !settings.states.is_empty(),
+        StepId::ModuleOptions => !settings.module_options.is_empty(),
+        StepId::VgpuLicence => settings.vgpu_token.is_some(),
+        StepId::Updates => settings.updates.is_some(),
+        StepId::Mig => settings.mig.is_some(),
+        _ => false,
+    }
 }
 
 fn in_full(step: &Step, paint: Paint, width: usize) -> String {

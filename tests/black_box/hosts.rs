@@ -26,6 +26,23 @@ fn warnings(plan: &Value, check: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_plan_in_a_container_says_which_wishes_are_the_hosts() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:00:06.0", "2335", Some("nvidia"));
+    tree.write("usr/local/nvidia/lib64/libcuda.so.580.159.04", "");
+    let in_container = |facts: &mut Value| facts["machine"]["kind"] = json!("container");
+    plan_for(&tree, in_container, &[]);
+    let file = tree.path().join("facts.json");
+    let wishes = ["--power-limit", "500", "--mig", "7x1g.18gb", "--profile", "driver"];
+    let ran = run(&[&["plan", "--facts", file.to_str().expect("UTF-8")], &wishes[..]].concat());
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Set the GPUs (left out: the host of a container sets its GPUs)"), "{}", ran.out);
+    assert!(text.contains("Partition the GPUs (MIG) (left out: the host of a container partitions"), "{}", ran.out);
+    assert!(text.contains("driver 580.159.04 is installed and fits"), "{}", ran.out);
+    let bare = run(&["plan", "--facts", file.to_str().expect("UTF-8"), "--profile", "driver"]);
+    assert!(!bare.out.contains("left out"), "{}", bare.out);
+}
+
+#[test]
 fn assumed_gpus_replace_those_of_a_description() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "1eb8", None);
     assert_eq!(gpus(&tree.run(&["plan", "--json"]).json()), ["10de:1eb8"]);
