@@ -805,7 +805,8 @@ fn toolkits_and_shells() {
         (toolkit.has_nvcc, toolkit.components) = (false, Some(vec!["libcublas".into()]));
     };
     assert_eq!(found(libraries_alone), [""; 0], "no compiler was wanted");
-    let two = Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: Some("/usr/bin/nvcc".into()), image: None };
+    let two =
+        Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: Some("/usr/bin/nvcc".into()), image: None };
     assert_eq!(found(|e| e.shells = Answer::Is(two)), ["GS701 warn"]);
     let of_an_image = Shells { image: Some("/usr/local/cuda/bin/nvcc".into()), ..Shells::default() };
     assert_eq!(found(|e| e.shells = Answer::Is(of_an_image)), [""; 0], "no login shell in a container");

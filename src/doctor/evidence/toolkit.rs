@@ -143,7 +143,9 @@ pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
 /// Programs of a container are started with the PATH that gpusetup has, too; it is only looked at, nothing in it runs.
 fn in_image(system: &System, facts: &Facts) -> Option<PathBuf> {
     let path = environment::raw("PATH").filter(|_| facts.machine.kind == MachineKind::Container)?;
-    std::env::split_paths(&path).map(|folder| folder.join("nvcc")).find(|nvcc| nvcc.is_absolute() && system.exists(nvcc))
+    std::env::split_paths(&path)
+        .map(|folder| folder.join("nvcc"))
+        .find(|nvcc| nvcc.is_absolute() && system.exists(nvcc))
 }
 
 /// The nvcc that a login shell of a tree finds, as far as its files show without running a shell.
