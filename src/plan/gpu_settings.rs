@@ -3,7 +3,7 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
-use crate::host::{Facts, Gpu, MachineKind};
+use crate::host::{Facts, Gpu, MachineKind, STATES_KEY};
 use crate::ids::CheckId;
 use crate::nvidia::{DeviceReadings, DeviceState, StateReading};
 use crate::operation::{Device, Operation, Service, WriteFile};
@@ -18,8 +18,6 @@ const TITLE: &str = "Set the GPUs";
 pub const UNIT: &str = "gpusetup-gpu-settings.service";
 /// The unit of the persistence daemon.
 const DAEMON: &str = "nvidia-persistenced.service";
-/// The key in the unit that has the states as JSON. systemd ignores sections that begin with `X-`.
-pub const STATES_KEY: &str = "States=";
 
 /// The step that sets the GPUs.
 pub fn gpu_settings(context: &StepContext) -> Step {
@@ -184,7 +182,7 @@ pub fn warnings(context: &StepContext) -> Vec<Warning> {
     if not_here(context).is_some() {
         return Vec::new();
     }
-    let mut warnings: Vec<_> = forgotten(context).into_iter().collect();
+    let mut warnings: Vec<_> = forgotten(context).into_iter().chain(dropped(context)).collect();
     let lacking = included(context.facts, context.request).filter(|(_, state)| state.is_unsupported());
     let lacking: BTreeSet<_> = lacking.map(|(of, state)| (state.of.name(), shown(of))).collect();
     let warning = |(name, gpu): (&str, String)| Warning {
@@ -193,6 +191,24 @@ pub fn warnings(context: &StepContext) -> Vec<Warning> {
     };
     warnings.extend(lacking.into_iter().map(warning));
     warnings
+}
+
+/// The warning if the unit for boots had settings that this request does not name: they are no longer set.
+fn dropped(context: &StepContext) -> Option<Warning> {
+    let states = &context.request.settings.states;
+    let is_named = |old: &&DeviceState| states.iter().any(|state| state.option() == old.option());
+    let dropped: Vec<_> = context.facts.states_at_boot.iter().flatten().filter(|old| !is_named(old)).collect();
+    if dropped.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = dropped.iter().map(|state| state.name()).collect();
+    let options: Vec<_> = dropped.iter().map(|state| format!("--{} {}", state.option(), state.value())).collect();
+    let text = format!(
+        "boots no longer set {}, which an earlier apply requested: add {} to keep that",
+        names.join(", "),
+        options.join(" ")
+    );
+    Some(Warning { check: CheckId::GS521.into(), text })
 }
 
 /// The warning if the driver forgets settings as soon as no program uses a GPU.
