@@ -8,7 +8,7 @@ use crate::ids::CheckId;
 use crate::nvidia::{DeviceReadings, DeviceState, StateReading};
 use crate::operation::{Device, Operation, Service, WriteFile};
 use crate::paths::{PERSISTENCE_UNITS, PERSISTENCE_WANTED, SETTINGS_UNIT, SETTINGS_WANTED};
-use crate::resolve::{Conflict, Request};
+use crate::resolve::{Conflict, Request, Settings};
 use crate::system::Node;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -197,16 +197,16 @@ pub fn warnings(context: &StepContext) -> Vec<Warning> {
 fn dropped(context: &StepContext) -> Option<Warning> {
     let states = &context.request.settings.states;
     let is_named = |old: &&DeviceState| states.iter().any(|state| state.option() == old.option());
-    let dropped: Vec<_> = context.facts.states_at_boot.iter().flatten().filter(|old| !is_named(old)).collect();
-    if dropped.is_empty() {
+    let earlier = context.facts.states_at_boot.iter().flatten();
+    let dropped = Settings { states: earlier.filter(|old| !is_named(old)).cloned().collect(), ..Settings::default() };
+    if dropped.states.is_empty() {
         return None;
     }
-    let names: Vec<_> = dropped.iter().map(|state| state.name()).collect();
-    let options: Vec<_> = dropped.iter().map(|state| format!("--{} {}", state.option(), state.value())).collect();
+    let names: Vec<_> = dropped.states.iter().map(|state| state.name()).collect();
     let text = format!(
         "boots no longer set {}, which an earlier apply requested: add {} to keep that",
         names.join(", "),
-        options.join(" ")
+        dropped.options().join(" ")
     );
     Some(Warning { check: CheckId::GS521.into(), text })
 }
