@@ -19,7 +19,7 @@ pub use sources::Sources;
 use crate::cache::{self, PART, REJECTED, with_ending};
 use crate::sum::hex;
 use crate::system::{System, interrupt};
-use crate::text::bytes;
+use crate::text::{bytes, without_query};
 use client::Client;
 use part::{Length, Part, Shared, lock};
 use sha2::{Digest, Sha256};
@@ -418,7 +418,7 @@ fn sleep(time: Duration) -> Result<(), TransferError> {
 
 /// A trouble as it is told.
 fn told(url: &str, trouble: TransferError) -> FetchError {
-    let url = url.to_owned();
+    let url = without_query(url).to_owned();
     let why = match trouble {
         TransferError::Unreachable(why) => return FetchError::Unreachable { url, why },
         TransferError::Disk(e) => e.to_string(),

@@ -40,7 +40,7 @@ pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu};
 pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
-pub use gpu_state::gpu_states;
+pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
 pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
 pub use lspci::{bus_address, names_devices};
 pub use modprobe::{Block, SetOption};
@@ -52,7 +52,7 @@ pub use system::SystemId;
 pub use toolkit::version_file;
 
 use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
-use crate::nvidia::{DeviceReadings, MigHost};
+use crate::nvidia::{DeviceReadings, DeviceState, MigHost};
 use crate::system::{Node, Space};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,9 @@ pub struct Facts {
     /// that differs between them, or is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates_held: Option<bool>,
+    /// The states of the GPUs that gpusetup's unit sets at each boot. None without that unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states_at_boot: Option<Vec<DeviceState>>,
     /// What the GPUs report about pieces of their state; read only for a plan that sets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_states: Vec<DeviceReadings>,

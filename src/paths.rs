@@ -77,6 +77,13 @@ paths! {
     FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf",
 }
 
+/// Where the unit of the daemon that gets licences for virtual GPUs may be; only guest drivers have it.
+pub const LICENCE_UNITS: [&str; 3] = [
+    "/etc/systemd/system/nvidia-gridd.service",
+    "/usr/lib/systemd/system/nvidia-gridd.service",
+    "/lib/systemd/system/nvidia-gridd.service",
+];
+
 /// Where the unit of the persistence daemon may be.
 pub const PERSISTENCE_UNITS: [&str; 3] = [
     "/etc/systemd/system/nvidia-persistenced.service",

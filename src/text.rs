@@ -239,10 +239,22 @@ pub fn gpus_at<S: AsRef<str>>(addresses: &[S], of: usize) -> String {
     }
 }
 
+/// An address without its query, in which signed addresses have what lets anyone download the file.
+pub fn without_query(address: &str) -> &str {
+    if address.contains("://") { address.split('?').next().unwrap_or(address) } else { address }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_a_signed_address_gives_away_is_left_out() {
+        let signed = "https://x.example/a/NVIDIA-grid.run?sig=secret&se=2027#part";
+        assert_eq!(without_query(signed), "https://x.example/a/NVIDIA-grid.run");
+        assert_eq!(without_query("/srv/what?.run"), "/srv/what?.run");
+    }
 
     #[test]
     fn many_gpus_are_named_in_few_words() {

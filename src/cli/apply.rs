@@ -190,7 +190,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
             let mut facts = facts.clone();
             facts.gpu_states = gpu_states(system, &facts, &request.settings.states);
-            mig::request::prepare(system, &mut facts, &mut request, true)?;
+            mig::request::prepare(system, database, &mut facts, &mut request, true)?;
             let planned = match planner.plan(facts, request) {
                 Err(e) if options.request.if_no_gpu == IfNoGpu::Skip && e.is_without_gpu() => {
                     teller.end(super::NO_GPU_TO_PLAN_FOR);

@@ -1,7 +1,7 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::help::variable;
-use super::{Problem, lists, say, shared_options, switches};
+use super::{Problem, judges_off, lists, say, shared_options};
 use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
@@ -43,6 +43,9 @@ impl<'de> Deserialize<'de> for Texts {
             }
             fn visit_str<E>(self, v: &str) -> Result<Texts, E> {
                 Ok(Texts(vec![v.to_owned()]))
+            }
+            fn visit_unit<E: serde::de::Error>(self) -> Result<Texts, E> {
+                Err(E::custom("the key has no value: give it one, or leave the key out"))
             }
             fn visit_u64<E>(self, v: u64) -> Result<Texts, E> {
                 Ok(Texts(vec![v.to_string()]))
@@ -189,10 +192,10 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
             Problem::usage(sentence).hint(format!("if that is one value, write {key}: \"{}\"", values.join(",")))
         );
     }
-    // An option that is not set is not set to false, unless it can be switched off.
-    let switches = switches(&options);
+    // A flag that is false is not given.
+    let judges_off = judges_off(&options);
     let says = |key: &String, values: &Vec<String>| {
-        !values.is_empty() && (*values != ["false"] || switches.contains(&key.as_str()))
+        !values.is_empty() && (*values != ["false"] || judges_off.contains(&key.as_str()))
     };
     Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(key, values)| says(key, values)).collect())
 }
@@ -230,6 +233,17 @@ mod tests {
         let listed = read("upgrade: true\nmig: [3g.20gb, 2g.10gb]\n").expect_err("a list");
         assert!(listed.message.contains("line 2: `mig` takes one text"), "{}", listed.message);
         assert!(read("cuda: 12.10\n").is_err(), "an unquoted version");
-        assert!(read("cuda: \"1\"\ncuda: \"2\"\n").is_err(), "a key twice");
+        let twice = read("cuda: \"1\"\ncuda: \"2\"\n").expect_err("a key twice");
+        assert!(twice.message.contains("the key `cuda` is there twice (a duplicate) at line 2"), "{}", twice.message);
+        for text in ["mig: null\n", "mig:\n"] {
+            let empty = read(text).expect_err("no value");
+            assert!(empty.message.contains("the key has no value"), "{}", empty.message);
+        }
+        // YAML reads an unquoted off as false. Only for a flag it means that the option is not given.
+        let off = read("gpu-clocks: off\ncompute-mode: off\nupgrade: off\n").expect("valid");
+        assert_eq!(
+            (&off["gpu-clocks"], &off["compute-mode"], off.get("upgrade")),
+            (&vec!["false".to_owned()], &vec!["false".to_owned()], None)
+        );
     }
 }

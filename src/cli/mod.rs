@@ -276,11 +276,15 @@ fn option_names() -> Vec<String> {
     shared_options().get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
 }
 
-/// The names of those of these options that are on or off, so that `false` is a value. YAML reads an unquoted off as false.
-fn switches(all: &clap::Command) -> Vec<&str> {
-    let has_off = |a: &clap::Arg| a.get_possible_values().iter().any(|value| value.get_name() == "off");
-    let is_switch = |a: &&clap::Arg| has_off(a) || a.get_long() == Some("mig");
-    all.get_arguments().filter(is_switch).filter_map(|a| a.get_long()).collect()
+/// Options for which `off` is meant where a config file says false, though they have no list of values.
+const WITH_OFF: [&str; 4] = ["gpu-clocks", "memory-clocks", "mig", "power-limit"];
+
+/// The names of those of these options whose own parser judges `false`, as which YAML reads an unquoted off. For flags it means
+/// that they are not given.
+fn judges_off(all: &clap::Command) -> Vec<&str> {
+    let has_values = |a: &clap::Arg| a.get_action().takes_values() && !a.get_possible_values().is_empty();
+    let judges = |a: &&clap::Arg| has_values(a) || a.get_long().is_some_and(|name| WITH_OFF.contains(&name));
+    all.get_arguments().filter(judges).filter_map(|a| a.get_long()).collect()
 }
 
 /// The names of those that take several values.

@@ -106,7 +106,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
-        mig::request::prepare(&system, &mut facts, &mut request, false)?;
+        mig::request::prepare(&system, database, &mut facts, &mut request, false)?;
     }
     let has_gpus = !facts.gpus.is_empty();
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;

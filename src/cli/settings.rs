@@ -115,7 +115,8 @@ fn power_limit(text: &str) -> Result<u32, String> {
 }
 
 fn lock(text: &str) -> Result<Lock, String> {
-    if text == "default" {
+    // YAML reads an unquoted off as false.
+    if matches!(text, "default" | "off" | "false") {
         return Ok(Lock(None));
     }
     let clock = |part: &str| {
@@ -191,7 +192,7 @@ impl SettingsOptions {
         let vgpu_token = self.vgpu_token.as_deref().map(token).transpose()?;
         // YAML reads an unquoted off as false.
         let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
-        let mig = self.mig.as_ref().map(|text| MigRequest { layout: layout(text), program: None });
+        let mig = self.mig.as_ref().map(|text| MigRequest::of(layout(text)));
         Ok(Settings { states: states.into_iter().flatten().collect(), module_options, vgpu_token, updates, mig })
     }
 }
@@ -207,6 +208,7 @@ mod tests {
             assert!(power_limit(bad).is_err(), "{bad}");
         }
         let clocks = |least, most| Ok(Lock(Some(Clocks { least, most })));
+        assert_eq!((lock("off"), lock("false")), (lock("default"), Ok(Lock(None))));
         assert_eq!((lock("1410"), lock("210, 1410 MHz")), (clocks(1410, 1410), clocks(210, 1410)));
         assert_eq!(lock("default"), Ok(Lock(None)));
         for bad in ["", "0", "1410,210", "1,2,3", "-1", "fast", "1410.5"] {

@@ -60,13 +60,36 @@ pub struct SetOption {
     pub value: String,
     /// The file.
     pub by: PathBuf,
-    /// The number of the line, counted from 1.
-    pub line: usize,
+    /// The number of the line, from 1. None on the kernel's command line.
+    #[serde(default)]
+    pub line: Option<usize>,
 }
 
-/// The options of the driver's modules in modprobe's configuration.
-pub fn options(configuration: &[(PathBuf, String)]) -> Vec<SetOption> {
-    configuration.iter().flat_map(|(by, text)| options_in(text, by)).collect()
+/// The options of the driver's modules in modprobe's configuration and on the kernel's command line, which modprobe reads too.
+pub fn options(system: &System, configuration: &[(PathBuf, String)]) -> Vec<SetOption> {
+    let mut all: Vec<_> = configuration.iter().flat_map(|(by, text)| options_in(text, by)).collect();
+    for (by, text) in command_lines(system) {
+        all.extend(options_on_command_line(&text, &by));
+    }
+    all
+}
+
+/// Words like `nvidia.NVreg_EnableGpuFirmware=0`.
+fn options_on_command_line<'a>(text: &'a str, by: &'a Path) -> impl Iterator<Item = SetOption> + 'a {
+    let is_quote = |c: char| c.is_whitespace() || c == '"' || c == '\'';
+    text.split(is_quote).filter_map(move |word| {
+        let (module, option) = word.split_once('.')?;
+        let (name, value) = option.split_once('=')?;
+        let module = own_module(module)?;
+        Some(SetOption { module, name: name.to_owned(), value: value.to_owned(), by: by.to_owned(), line: None })
+    })
+}
+
+/// One of the driver's modules by its kernel name, with underscores. Debian names them after its packages.
+fn own_module(name: &str) -> Option<String> {
+    let module = name.replace('-', "_");
+    let is_ours = module == "nvidia" || module.starts_with("nvidia_");
+    is_ours.then(|| module.replace("nvidia_current", "nvidia"))
 }
 
 /// The lines with their numbers, those that end in a backslash with what follows them.
@@ -89,21 +112,18 @@ fn options_in<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = 
         let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
         let mut words = words.into_iter();
         let module = match (words.next().as_deref(), words.next()) {
-            (Some("options"), Some(module)) => module.replace('-', "_"),
-            _ => String::new(),
+            (Some("options"), Some(module)) => own_module(&module),
+            _ => None,
         };
-        let is_ours = module == "nvidia" || module.starts_with("nvidia_");
-        // Debian names the driver's modules after its packages.
-        let module = module.replace("nvidia_current", "nvidia");
-        words.filter(move |_| is_ours).map(move |word| {
+        words.filter_map(move |word| {
             let (name, value) = word.split_once('=').unwrap_or((&word, ""));
-            SetOption {
-                module: module.clone(),
+            Some(SetOption {
+                module: module.clone()?,
                 name: name.to_owned(),
                 value: value.trim_matches('"').to_owned(),
                 by: by.to_owned(),
-                line,
-            }
+                line: Some(line),
+            })
         })
     })
 }
@@ -195,8 +215,9 @@ mod tests {
     fn options_of_the_drivers_modules_are_read() {
         let text = "options nvidia \\\nNVreg_X=\"1\" NVreg_Y\n# options nvidia a=1\noptions nvidia-current-uvm b=2\noptions i915 c=3\noptions\n";
         let found: Vec<_> = options_in(text, Path::new("/f")).map(|o| (o.module, o.name, o.value, o.line)).collect();
-        let option =
-            |module: &str, name: &str, value: &str, line| (module.to_owned(), name.to_owned(), value.to_owned(), line);
+        let option = |module: &str, name: &str, value: &str, line| {
+            (module.to_owned(), name.to_owned(), value.to_owned(), Some(line))
+        };
         let wanted = [
             option("nvidia", "NVreg_X", "1", 1),
             option("nvidia", "NVreg_Y", "", 1),

@@ -4,13 +4,14 @@ use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, Os, PathState, SCHEMA, Toolkit, Unreadable,
     add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
-    machine, modprobe, modules, os, pci, repositories, secure_boot, toolkit,
+    machine, modprobe, modules, os, pci, repositories, secure_boot, states_at_boot, toolkit,
 };
 use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
-    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS,
-    PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
+    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LICENCE_UNITS, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED,
+    MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN,
+    host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,7 +99,8 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         loaded_modules: modules::loaded(reader),
         blocked_modules: modprobe::blocked(system, &modprobe),
         companions: companion::companions(reader, packages, &database.companions),
-        module_options: modprobe::options(&modprobe),
+        module_options: modprobe::options(system, &modprobe),
+        states_at_boot: states_at_boot(system),
         updates_held: updates_held(reader, packages, os.package_manager, driver.as_ref()),
         // Asking the driver takes seconds, so callers that need it run `gpu_states` afterwards.
         gpu_states: Vec::new(),
@@ -263,7 +265,8 @@ fn paths(
         PERSISTENCE_WANTED,
         VGPU_TOKEN,
     ];
-    let ours = ours.into_iter().chain(PERSISTENCE_UNITS).map(PathBuf::from).chain([prefix.join("cuda")]);
+    let units = PERSISTENCE_UNITS.into_iter().chain(LICENCE_UNITS);
+    let ours = ours.into_iter().chain(units).map(PathBuf::from).chain([prefix.join("cuda")]);
     let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
     let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
     let of_companion = |of: &Companion| {

@@ -114,6 +114,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         blocked_modules: Vec::new(),
         module_options: Vec::new(),
         updates_held: None,
+        states_at_boot: None,
         gpu_states: Vec::new(),
         driver: None,
         other_drivers: Vec::new(),

@@ -37,8 +37,11 @@ fn unblock(blocks: &[Block]) -> Vec<String> {
         let script = lines.iter().map(|line| format!("{line}d")).collect::<Vec<_>>().join(";");
         format!("sudo sed -i {} {}", quoted(&script), quoted_path(path))
     };
-    let of_boot_loader = blocks.iter().filter(|block| block.line.is_none()).map(|block| {
-        format!("grep -rnF {} /etc/default/grub /etc/kernel/cmdline /boot/loader/entries", quoted(&block.text))
-    });
+    let of_boot_loader = blocks.iter().filter(|block| block.line.is_none()).map(|block| in_boot_loader(&block.text));
     lines.into_iter().map(sed).chain(of_boot_loader).collect()
+}
+
+/// The command that finds a part of the kernel's command line in the files of boot loaders.
+pub fn in_boot_loader(text: &str) -> String {
+    format!("grep -rnF {} /etc/default/grub /etc/kernel/cmdline /boot/loader/entries", quoted(text))
 }

@@ -3,12 +3,12 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
-use crate::host::{Facts, Gpu, MachineKind};
+use crate::host::{Facts, Gpu, MachineKind, STATES_KEY};
 use crate::ids::CheckId;
 use crate::nvidia::{DeviceReadings, DeviceState, StateReading};
 use crate::operation::{Device, Operation, Service, WriteFile};
 use crate::paths::{PERSISTENCE_UNITS, PERSISTENCE_WANTED, SETTINGS_UNIT, SETTINGS_WANTED};
-use crate::resolve::{Conflict, Request};
+use crate::resolve::{Conflict, Request, Settings};
 use crate::system::Node;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,8 +18,6 @@ const TITLE: &str = "Set the GPUs";
 pub const UNIT: &str = "gpusetup-gpu-settings.service";
 /// The unit of the persistence daemon.
 const DAEMON: &str = "nvidia-persistenced.service";
-/// The key in the unit that has the states as JSON. systemd ignores sections that begin with `X-`.
-pub const STATES_KEY: &str = "States=";
 
 /// The step that sets the GPUs.
 pub fn gpu_settings(context: &StepContext) -> Step {
@@ -184,7 +182,7 @@ pub fn warnings(context: &StepContext) -> Vec<Warning> {
     if not_here(context).is_some() {
         return Vec::new();
     }
-    let mut warnings: Vec<_> = forgotten(context).into_iter().collect();
+    let mut warnings: Vec<_> = forgotten(context).into_iter().chain(dropped(context)).collect();
     let lacking = included(context.facts, context.request).filter(|(_, state)| state.is_unsupported());
     let lacking: BTreeSet<_> = lacking.map(|(of, state)| (state.of.name(), shown(of))).collect();
     let warning = |(name, gpu): (&str, String)| Warning {
@@ -193,6 +191,24 @@ pub fn warnings(context: &StepContext) -> Vec<Warning> {
     };
     warnings.extend(lacking.into_iter().map(warning));
     warnings
+}
+
+/// The warning if the unit for boots had settings that this request does not name: they are no longer set.
+fn dropped(context: &StepContext) -> Option<Warning> {
+    let states = &context.request.settings.states;
+    let is_named = |old: &&DeviceState| states.iter().any(|state| state.option() == old.option());
+    let earlier = context.facts.states_at_boot.iter().flatten();
+    let dropped = Settings { states: earlier.filter(|old| !is_named(old)).cloned().collect(), ..Settings::default() };
+    if dropped.states.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = dropped.states.iter().map(|state| state.name()).collect();
+    let text = format!(
+        "boots no longer set {}, which an earlier apply requested: add {} to keep that",
+        names.join(", "),
+        dropped.options().join(" ")
+    );
+    Some(Warning { check: CheckId::GS521.into(), text })
 }
 
 /// The warning if the driver forgets settings as soon as no program uses a GPU.

@@ -57,12 +57,7 @@ pub fn partition(
     units: &Units,
     at_boot: Option<&AtBoot>,
 ) -> Plan {
-    let mut acts: Vec<_> = units.paused.iter().map(|unit| unit_act(stop(unit), start(unit))).collect();
-    // Undo runs backwards: a lister is started again after the instances are restored.
-    acts.extend(units.listers.iter().map(|unit| unit_act(stop(unit), start(unit))));
-    acts.extend(of_gpus(gpus).into_iter().map(Act::needed));
-    acts.extend(units.listers.iter().map(|unit| Act::needed(Run::new(start(unit), UNIT_LIMIT))));
-    acts.extend(units.paused.iter().rev().map(|unit| unit_act(start(unit), stop(unit))));
+    let mut acts = beside_units(gpus, units);
     acts.extend(at_boot.into_iter().flat_map(|at_boot| restored(database, at_boot)).map(Act::needed));
     let each: Vec<_> = gpus.iter().map(|gpu| format!("{} at {}", gpu.name, gpu.gpu)).collect();
     let (title, why) = if gpus.is_empty() {
@@ -73,6 +68,17 @@ pub fn partition(
     let steps = if acts.is_empty() { Vec::new() } else { vec![step(StepId::Mig, title, why, acts)] };
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Plan::of(database, facts, request, steps, Vec::new()).summed()
+}
+
+/// What is set on GPUs, and the units that stop before it and start again afterwards.
+pub fn beside_units(gpus: &[GpuPartition], units: &Units) -> Vec<Act> {
+    let mut acts: Vec<_> = units.paused.iter().map(|unit| unit_act(stop(unit), start(unit))).collect();
+    // Undo runs backwards: a lister is started again after the instances are restored.
+    acts.extend(units.listers.iter().map(|unit| unit_act(stop(unit), start(unit))));
+    acts.extend(of_gpus(gpus).into_iter().map(Act::needed));
+    acts.extend(units.listers.iter().map(|unit| Act::needed(Run::new(start(unit), UNIT_LIMIT))));
+    acts.extend(units.paused.iter().rev().map(|unit| unit_act(start(unit), stop(unit))));
+    acts
 }
 
 /// What is to become of a GPU, for a layout that fits. None if nothing changes, or if the GPU is assumed. A GPU whose state is not known

@@ -1,7 +1,7 @@
 //! The step that partitions every GPU of a host as the request says (`mig:` in the config file), and has every boot restore that.
 
 use super::context::{StepContext, skipped, step};
-use super::mig::{AtBoot, GpuPartition, of_gpus, partition_of, restored};
+use super::mig::{AtBoot, GpuPartition, Units, beside_units, partition_of, restored};
 use super::{Act, Step, StepId};
 use crate::compat::Database;
 use crate::host::{Facts, MachineKind};
@@ -9,7 +9,7 @@ use crate::ids::CheckId;
 use crate::mig::{Board, Geometry, Layout, Wanted, at_boot_for_all, fit, nearest};
 use crate::nvidia::{DeviceState, MigHost};
 use crate::operation::{Link, Operation};
-use crate::resolve::{Conflict, Request};
+use crate::resolve::{Conflict, MigRequest, Request};
 use crate::system::Node;
 
 const TITLE: &str = "Partition the GPUs (MIG)";
@@ -31,16 +31,30 @@ pub fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step
         .collect();
     let mut acts = Vec::new();
     if !context.facts.machine.is_tree || context.facts.mig.is_some() {
-        acts.extend(of_gpus(&gpus).into_iter().map(Act::needed));
+        acts.extend(beside_units(&gpus, &units(wish, &gpus)));
     }
     let each = tasks.iter().map(|(board, geometry, wanted)| (board, geometry, wanted));
     let layouts = format!("# Written by gpusetup: the layout that was requested with mig.\n{}", at_boot_for_all(each));
     let program = wish.program.clone().unwrap_or_else(|| PROGRAM.to_owned());
     acts.extend(
-        restored(database, &AtBoot { layouts, program }).into_iter().map(|operation| standing(context, operation)),
+        restored(database, &AtBoot { layouts, program: program.clone() })
+            .into_iter()
+            .map(|operation| standing(context, operation)),
     );
-    let why = format!("{}; every boot restores it, since instances do not survive a reboot", wish.layout);
+    let why = format!(
+        "{}; instances do not survive a reboot, so every boot restores them with {program}, which must stay installed",
+        wish.layout
+    );
     Some(step(StepId::Mig, TITLE, why, acts))
+}
+
+/// What happens to units while these GPUs change: a GPU that is in use is not reset.
+fn units(wish: &MigRequest, gpus: &[GpuPartition]) -> Units {
+    if gpus.is_empty() {
+        return Units::default();
+    }
+    let resets = gpus.iter().any(|gpu| gpu.resets && gpu.mode.is_some());
+    Units { paused: if resets { wish.keepers.clone() } else { Vec::new() }, listers: wish.listers.clone() }
 }
 
 /// The operation, and whether its file or link is there.
@@ -130,5 +144,38 @@ pub fn not_refused(database: &Database, facts: &Facts, request: &Request) -> Res
     match tasks.into_iter().find_map(Result::err) {
         None => Ok(()),
         Some(Refusal { sentence, hint }) => Err(Conflict::request(sentence).hint(hint)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_persistence_daemon_stops_around_a_reset_alone() {
+        let wish = MigRequest {
+            keepers: vec!["nvidia-persistenced.service".to_owned()],
+            listers: vec!["nvidia-cdi-refresh.service".to_owned()],
+            ..MigRequest::of("7x1g.5gb".to_owned())
+        };
+        let gpu = |mode, resets| GpuPartition {
+            gpu: "0000:17:00.0".to_owned(),
+            name: "NVIDIA A100-SXM4-40GB".to_owned(),
+            mode,
+            resets,
+            instances: Some(Vec::new()),
+        };
+        let said = |gpus: &[GpuPartition]| {
+            let acts = beside_units(gpus, &units(&wish, gpus)).into_iter();
+            let runs =
+                acts.filter_map(|act| if let Operation::Run(run) = act.operation { Some(run.argv) } else { None });
+            runs.map(|argv| argv[1..].join(" ").replace("--no-block ", "")).collect::<Vec<_>>()
+        };
+        let (stop, start) = ("stop nvidia-cdi-refresh.service", "restart nvidia-cdi-refresh.service");
+        let (pause, resume) = ("stop nvidia-persistenced.service", "restart nvidia-persistenced.service");
+        assert_eq!(said(&[gpu(Some(true), true)]), [pause, stop, start, resume]);
+        assert_eq!(said(&[gpu(None, true)]), [stop, start]);
+        assert_eq!(said(&[gpu(Some(true), false)]), [stop, start]);
+        assert_eq!(said(&[]), [""; 0]);
     }
 }

@@ -1,5 +1,6 @@
 //! The step that writes options of the driver's kernel modules for modprobe, and puts them into each initramfs.
 
+use super::blocked::in_boot_loader;
 use super::context::{StepContext, skipped, step};
 use super::settings::rebuild_images;
 use super::verify::kept_module;
@@ -62,12 +63,20 @@ pub fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflic
     };
     for wanted in &request.settings.module_options {
         let Some(set) = facts.module_options.iter().find(|set| differs(wanted, set)) else { continue };
-        let (by, line) = (set.by.display(), set.line);
-        let sentence = format!(
-            "{by}:{line} sets {}.{} to {}, but {} was requested (--module-option)",
-            set.module, set.name, set.value, wanted.value
-        );
-        return Err(Conflict::blocked(CheckId::GS521, sentence).hint(format!("remove that line: sudoedit {by}")));
+        let (by, text) = (set.by.display(), format!("{}.{}", set.module, set.name));
+        let (place, hint) = match set.line {
+            Some(line) => (format!("{by}:{line}"), format!("remove that line: sudoedit {by}")),
+            None => {
+                let find = in_boot_loader(&format!(".{}=", set.name));
+                (
+                    format!("the kernel's command line ({by})"),
+                    format!("remove it where the boot loader gets it: {find}"),
+                )
+            }
+        };
+        let sentence =
+            format!("{place} sets {text} to {}, but {} was requested (--module-option)", set.value, wanted.value);
+        return Err(Conflict::blocked(CheckId::GS521, sentence).hint(hint));
     }
     Ok(())
 }

@@ -5,8 +5,9 @@ use super::{Act, Step, StepId};
 use crate::host::Facts;
 use crate::ids::CheckId;
 use crate::operation::{CopyFile, Run, Service};
-use crate::paths::VGPU_TOKEN;
+use crate::paths::{LICENCE_UNITS, VGPU_TOKEN};
 use crate::resolve::{Conflict, Request, Resolution};
+use crate::system::Node;
 use std::path::Path;
 
 const TITLE: &str = "Give the guest driver its licence token";
@@ -37,7 +38,9 @@ pub fn vgpu_licence(context: &StepContext) -> Step {
 /// Refuses a token for a driver that cannot use it.
 pub fn not_without_guest_driver(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let Some(driver) = chosen.driver.as_ref().filter(|_| request.settings.vgpu_token.is_some()) else { return Ok(()) };
-    if driver.is_kept() || request.driver_file.as_ref().is_some_and(|file| file.is.guest) {
+    // Facts of older gpusetup versions do not have the units.
+    let lacks_daemon = LICENCE_UNITS.iter().all(|path| matches!(facts.node(Path::new(path)), Some(Node::Absent)));
+    if driver.is_kept() && !lacks_daemon || request.driver_file.as_ref().is_some_and(|file| file.is.guest) {
         return Ok(());
     }
     let sentence = format!(

@@ -655,13 +655,10 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     }
     // How many rules were passed before: the later a rule is examined, the nearer the candidate.
     let near = |refusal: Refusal| match refusal {
-        Refusal::Unripe(_) | Refusal::OldKernel(_) => 5,
+        Refusal::Unripe(_) | Refusal::OldKernel(_) => 6,
+        Refusal::NoCompanion(_) => 5,
         Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged
-        | Refusal::NotInRepository
-        | Refusal::RepositoryNeedsAnother
-        | Refusal::Packaged
-        | Refusal::NoCompanion(_) => 3,
+        Refusal::NotPackaged | Refusal::NotInRepository | Refusal::RepositoryNeedsAnother | Refusal::Packaged => 3,
         Refusal::FlavoursExclude(..)
         | Refusal::FlavourUnfit(..)
         | Refusal::FlavourNotOffered(_)

@@ -1,7 +1,7 @@
 //! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates but reports only a few, so
 //! messages are created only for those. The same values give the facts of a derivation, each with its source.
 
-use super::{Card, Rejection, Request};
+use super::{Card, Method, Rejection, Request};
 use crate::causes;
 use crate::compat::{AddOn, AddOnId, CompanionId, Database, DriverBranch, Maturity, ModuleFlavour, VersionRule};
 use crate::host::Os;
@@ -313,7 +313,11 @@ impl Refusal {
                 let title = told.database.companion_title(id);
                 let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
                 let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
-                text!("the NVSwitches of this host need {title} of {version}, but none is known for this driver")
+                let lacking = match told.request.method {
+                    Method::Packages => "no enabled repository has it",
+                    Method::Auto | Method::Repository | Method::Runfile => "none is known for this driver",
+                };
+                text!("the NVSwitches of this host need {title} of {version}, but {lacking}")
             }
             Self::NotInRepository if told.addable => {
                 "NVIDIA's repository was requested, but it does not offer this driver here".to_owned()

@@ -180,7 +180,7 @@ mod tests {
             module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
             vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
-            mig: Some(MigRequest { layout: "3g.20gb,2x2g.10gb".to_owned(), program: None }),
+            mig: Some(MigRequest::of("3g.20gb,2x2g.10gb".to_owned())),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
             --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb";

@@ -1,5 +1,5 @@
-//! A machine that boots: Debian under QEMU, from its own disk and through GRUB, with an A100 on its PCI bus for the real kernel
-//! to list, for udev to load the real nouveau for, and for NVIDIA's real module to bind. cloud-init runs gpusetup on the
+//! A machine that boots: Debian under QEMU, from its own disk and through GRUB, with two A100s and an NVSwitch on its PCI bus for the
+//! real kernel to list, for udev to load the real nouveau for, and for NVIDIA's real module to bind. cloud-init runs gpusetup on the
 //! first boot, the power goes in the middle of that, and later the machine boots itself. What counts is what it says afterwards.
 //! `tests/run` runs this: it takes root, and minutes, since all of the machine is emulated.
 
@@ -154,6 +154,7 @@ fn seed(dir: &Path) {
     machine("cp", &["-r", text(&bench().database), text(&files("database"))]).succeeds();
     let here = "grep -rl http://127.0.0.1: \"$0\" | xargs sed -i s,http://127.0.0.1:,http://10.0.2.2:,";
     machine("sh", &["-c", here, text(&files("database"))]).succeeds();
+    with_fabric_manager(&files("database").join("compat/distros/debian.yaml"));
     let mut plan =
         vec!["plan", "--root", text(&bench().base), "--gpu", "10de:20b0", "--database", text(&bench().database)];
     plan.extend(["--format", "cloud-init", "--accept-eula", "--reboot", "if-needed"]);
@@ -172,6 +173,17 @@ fn seed(dir: &Path) {
     copy.push("::");
     machine("mcopy", &copy).succeeds();
     fs::remove_dir_all(&seed).expect("removed");
+}
+
+/// Has the database say that Debian 12's driver has a Fabric Manager, which is in the image's own repository.
+fn with_fabric_manager(distributions: &Path) {
+    let known = fs::read_to_string(distributions).expect("there");
+    let (others, debian_12) = known.split_once("version: \"12\"").expect("Debian 12");
+    let packages = "        packages: [\"nvidia-kernel-dkms\",";
+    assert!(debian_12.contains(packages), "Debian 12 has such a driver");
+    let with = format!("        companions: {{ fabric-manager: \"nvidia-fabricmanager-535\" }}\n{packages}");
+    let debian_12 = debian_12.replacen(packages, &with, 1);
+    fs::write(distributions, format!("{others}version: \"12\"{debian_12}")).expect("written");
 }
 
 #[test]
@@ -205,6 +217,23 @@ fn nouveau_has_come(machine: &mut Machine) {
     assert!(log.lines().next().is_some_and(|l| l.contains("nouveau 0000:")), "not from the initramfs: {log}");
 }
 
+/// Fabric Manager came in the driver's transaction and version, is held with it, and runs since the driver is loaded; doctor
+/// says so, of both GPUs and the switch.
+fn has_fabric_manager(machine: &Machine) {
+    let versions =
+        machine.ask("dpkg-query -W -f '${Version}\\n' nvidia-kernel-dkms nvidia-fabricmanager-535 | sort -u");
+    assert_eq!(versions.lines().count(), 1, "{versions}");
+    assert!(machine.ask("apt-mark showhold").contains("nvidia-fabricmanager-535"));
+    assert_eq!(
+        machine.ask("systemctl is-enabled nvidia-fabricmanager; systemctl is-active nvidia-fabricmanager"),
+        "enabled\nactive"
+    );
+    assert_eq!(machine.ask("cat /run/nv-fabricmanager"), machine.ask("head -n 1 /proc/driver/nvidia/version"));
+    let doctor = machine.sh("gpusetup doctor GS801 --json").json();
+    let [gpus, switches] = ["gpus", "nvswitches"].map(|part| doctor["host"][part].as_array().map_or(0, Vec::len));
+    assert_eq!((gpus, switches, &doctor["checks"][0]["status"]), (2, 1, &"pass".into()), "{doctor}");
+}
+
 /// Everything that was asked for, by the machine's own word. That a login shell's nvcc compiles is shown on hosts that do not take
 /// a minute for it; gpusetup's own check has compiled in each machine.
 fn works(machine: &Machine) {
@@ -216,12 +245,13 @@ fn works(machine: &Machine) {
     assert_eq!(machine.ask("ls /etc/systemd/system/*gpusetup* 2>/dev/null || true"), "");
     assert_eq!(machine.ask("systemctl --failed --plain --no-legend"), "");
 
-    let cards = machine.ask("lspci -nnk -d 10de:");
-    assert!(cards.contains("Kernel driver in use: nvidia"), "{cards}");
+    let cards = machine.ask("lspci -nnk -d 10de:20b0");
+    assert_eq!(cards.matches("Kernel driver in use: nvidia").count(), 2, "{cards}");
     let version = machine.ask("cat /proc/driver/nvidia/version");
     assert!(version.contains("Kernel Module  535."), "{version}");
     assert!(machine.ask("cat /proc/driver/nvidia/gpus/*/information").contains("NVIDIA A100"));
-    assert!(machine.ask("nvidia-smi -L").contains("GPU 0: "));
+    assert!(machine.ask("nvidia-smi -L").contains("GPU 1: "));
+    has_fabric_manager(machine);
     // nouveau lies in this machine's initramfs still; it is the blacklist beside it that counts.
     let files = machine.ask("lsinitramfs $(realpath /initrd.img)");
     assert!(files.contains("/nouveau.ko") && files.contains("etc/modprobe.d/gpusetup-nouveau.conf"));

@@ -1,7 +1,7 @@
 //! `--method repository`: which repository a plan adds for which system, and what it refuses. What apt and dnf make of the files, and
 //! the undo, are tested in `tests/as_root/repository.rs`.
 
-use crate::common::{Tree, run};
+use crate::common::{Tree, run, run_with_input};
 use serde_json::{Value, json};
 
 const KEYS: [(&str, &str); 5] = [
@@ -166,6 +166,30 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
     for part in ["GS801", "nvlsm", "error 802", "ubuntu2404"] {
         assert!(said.err.contains(part), "{part}: {}", said.err);
     }
+}
+
+#[test]
+fn packages_without_their_fabric_manager_are_refused_by_its_name() {
+    let stock = ["plan", "--os", "debian-12", "--gpu", "10de:20b0x8", "--profile", "driver", "--json"];
+    let mut facts = run(&stock).json()["host"].take();
+    for list in facts["repositories"].as_array_mut().expect("lists") {
+        *list = json!(format!("{} contrib non-free", list.as_str().expect("a text")));
+    }
+    facts["nvswitches"] = json!([{"address": "0000:c4:00.0", "pci_id": "10de:1af1"}]);
+    let asked = |more: &[&str]| {
+        let common = ["plan", "--facts", "-", "--profile", "driver"];
+        run_with_input(&[&common[..], more].concat(), &facts.to_string())
+    };
+    for driver in [&["--driver", "535"][..], &["--driver", "535.309.01"], &[]] {
+        let said = asked(&[&["--method", "packages"], driver].concat());
+        assert_eq!(said.code, 4, "{}", said.err);
+        let lacking = "need Fabric Manager of exactly the driver's version, but no enabled repository has it";
+        assert!(said.err.contains(lacking) && said.err.contains("driver 535.309.01"), "{}", said.err);
+        assert!(said.err.contains("try: gpusetup plan --facts - --profile driver  # fits: driver"), "{}", said.err);
+    }
+    // What is suggested has it.
+    let suggested = asked(&["--json"]).json();
+    assert!(suggested.to_string().contains("nvidia-fabricmanager"), "{suggested}");
 }
 
 #[test]

@@ -207,6 +207,47 @@ fn an_option_that_another_file_sets_is_a_conflict() {
         "{error}"
     );
     assert_eq!(option("1").code, 0, "the same value is no conflict");
+
+    // modprobe reads the kernel's command line as well.
+    let host = Host::saying("");
+    host.tree.write("etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet nvidia.NVreg_EnableGpuFirmware=1\"\n");
+    let option = |value: &str| host.plan(&["--module-option", &format!("nvidia.NVreg_EnableGpuFirmware={value}")]);
+    let refused = option("0");
+    let error = refused.err + &refused.out;
+    let says = "the kernel's command line (/etc/default/grub) sets nvidia.NVreg_EnableGpuFirmware to 1, but 0";
+    assert!(
+        refused.code == 5 && error.contains(says) && error.contains("grep -rnF .NVreg_EnableGpuFirmware="),
+        "{error}"
+    );
+    assert_eq!(option("1").code, 0, "the same value is no conflict");
+}
+
+#[test]
+fn a_plan_names_the_settings_that_boots_no_longer_make() {
+    let host = Host::saying("");
+    host.tree.write(UNIT, "[X-gpusetup]\nStates=[{\"power-limit\":300000},{\"ecc\":false}]\n");
+    let warned = |arguments: &[&str]| {
+        let plan = host.plan(arguments).json();
+        let texts = plan["warnings"].as_array().expect("a list").iter().map(|w| w["text"].as_str().expect("a text"));
+        texts.filter(|text| text.starts_with("boots no longer set")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let said = "boots no longer set the power limit, error correction (ECC), which an earlier apply requested: add \
+                --power-limit 300 --ecc off to keep that";
+    assert_eq!(warned(&["--persistence", "on"]), [said]);
+    assert_eq!(warned(&["--power-limit", "250", "--ecc", "off"]), [""; 0]);
+}
+
+#[test]
+fn a_driver_without_the_licence_daemon_takes_no_token() {
+    let host = Host::saying("");
+    let token = host.libraries.path().join("a.tok");
+    fs::write(&token, "eyJhbGciOiJSUzI1NiJ9.eyJqdGkiOiJ0ZXN0In0.c2VjcmV0").expect("written");
+    let plan = || host.plan(&["--vgpu-token", token.to_str().expect("UTF-8")]);
+    let refused = plan();
+    let error = refused.err + &refused.out;
+    assert!(refused.code == 5 && error.contains("is no guest driver, so it takes no licence token"), "{error}");
+    host.tree.write("usr/lib/systemd/system/nvidia-gridd.service", "[Service]\n");
+    assert_eq!(plan().code, 0);
 }
 
 #[test]

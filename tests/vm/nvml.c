@@ -26,17 +26,26 @@ static int loaded(char version[80])
 	return found && sscanf(found, "Kernel Module %79s", version) == 1;
 }
 
-/* How many GPUs the module has bound. */
-static unsigned bound(void)
+/* How many GPUs the module has bound, and the bus address of one of them. */
+static unsigned bound(unsigned index, char address[32])
 {
 	unsigned count = 0;
 	DIR *gpus = opendir("/proc/driver/nvidia/gpus");
 	if (!gpus)
 		return 0;
-	for (struct dirent *gpu; (gpu = readdir(gpus));)
-		count += gpu->d_name[0] != '.';
+	for (struct dirent *gpu; (gpu = readdir(gpus));) {
+		if (gpu->d_name[0] == '.')
+			continue;
+		if (count++ == index && address)
+			snprintf(address, 32, "%.31s", gpu->d_name);
+	}
 	closedir(gpus);
 	return count;
+}
+
+static unsigned number_of(void *device)
+{
+	return (unsigned)(size_t)device - 1;
 }
 
 int nvmlInitWithFlags(unsigned flags)
@@ -74,13 +83,13 @@ int nvmlSystemGetNVMLVersion(char *out, unsigned size)
 
 int nvmlDeviceGetCount_v2(unsigned *count)
 {
-	*count = bound();
+	*count = bound(0, NULL);
 	return SUCCESS;
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 {
-	if (index >= bound())
+	if (index >= bound(0, NULL))
 		return INVALID_ARGUMENT;
 	*device = (void *)(size_t)(index + 1);
 	return SUCCESS;
@@ -88,7 +97,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 
 int nvmlDeviceGetIndex(void *device, unsigned *index)
 {
-	*index = (unsigned)(size_t)device - 1;
+	*index = number_of(device);
 	return SUCCESS;
 }
 
@@ -100,8 +109,9 @@ int nvmlDeviceGetName(void *device, char *out, unsigned size)
 
 int nvmlDeviceGetUUID(void *device, char *out, unsigned size)
 {
-	(void)device;
-	return put(out, size, "GPU-00000000-0000-0000-0000-000000000000");
+	char uuid[64];
+	snprintf(uuid, sizeof uuid, "GPU-00000000-0000-0000-0000-%012u", number_of(device));
+	return put(out, size, uuid);
 }
 
 struct pci {
@@ -112,8 +122,11 @@ struct pci {
 
 int nvmlDeviceGetPciInfo_v3(void *device, struct pci *pci)
 {
-	(void)device;
 	memset(pci, 0, sizeof *pci);
+	bound(number_of(device), pci->address);
+	sscanf(pci->address, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device);
+	snprintf(pci->short_address, sizeof pci->short_address, "%.15s", pci->address);
+	pci->id = 0x20b010de;
 	return SUCCESS;
 }
 

@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 
 /// What happens to units while these GPUs are partitioned. A GPU whose mode changes must not be in use.
 pub fn units(system: &System, database: &Database, tasks: &Tasks, may_stop: bool) -> Result<MigUnits, Problem> {
-    let running: Vec<String> =
-        units_of(database, MigRole::holds_gpus).filter(|unit| is_active(system, unit)).map(str::to_owned).collect();
+    let running = running(system, database, MigRole::holds_gpus);
     let others: Vec<Holder> = { holders_and_displays(system).into_iter() }
         .filter(|holder| holder.unit.as_ref().is_none_or(|unit| !running.contains(unit)))
         .collect();
@@ -39,6 +38,11 @@ pub fn units(system: &System, database: &Database, tasks: &Tasks, may_stop: bool
         say(DISPLAYS);
     }
     Ok(MigUnits { paused: if may_stop { running } else { Vec::new() }, listers: listers(system, database) })
+}
+
+/// The units with such a role that run.
+pub fn running(system: &System, database: &Database, has_role: impl Fn(MigRole) -> bool) -> Vec<String> {
+    units_of(database, has_role).filter(|unit| is_active(system, unit)).map(str::to_owned).collect()
 }
 
 /// The units that list instances for others, as far as the host has them.

@@ -1,10 +1,9 @@
 //! The settings that gpusetup's unit sets at each boot, and what the GPUs report about them. The unit has them as data, which every
 //! user may read.
 
-use crate::host::{Facts, gpu_states};
+use crate::host::{Facts, gpu_states, states_at_boot};
 use crate::nvidia::{DeviceReadings, DeviceState};
 use crate::paths::{SETTINGS_UNIT, SETTINGS_WANTED};
-use crate::plan::gpu_settings::STATES_KEY;
 use crate::system::System;
 use serde::{Deserialize, Serialize};
 
@@ -23,14 +22,9 @@ pub struct GpuSettings {
 /// The settings; none if gpusetup has no unit here.
 pub fn settings(system: &System, facts: &Facts) -> Option<GpuSettings> {
     let text = system.read_text(SETTINGS_UNIT).ok().flatten()?;
-    let states = states_in(&text)?;
+    let states = states_at_boot(system)?;
     // A unit that names GPUs sets only those.
     let is_set = |of: &DeviceReadings| !text.contains(" -i ") || text.contains(&format!(" -i {} ", of.gpu));
     let gpus = gpu_states(system, facts, &states).into_iter().filter(is_set).collect();
     Some(GpuSettings { states, enabled: system.link_target(SETTINGS_WANTED).is_some(), gpus })
-}
-
-fn states_in(unit: &str) -> Option<Vec<DeviceState>> {
-    let json = unit.lines().find_map(|line| line.strip_prefix(STATES_KEY))?;
-    serde_json::from_str(json).ok()
 }
