@@ -6,7 +6,7 @@ use crate::compat::{Bulletin, Companion, ModuleFlavour, PackageManager, VersionR
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
 use crate::text::{quoted, quoted_path};
-use crate::version::DriverVersion;
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use std::fmt::{Display, Formatter};
 use std::path::Path;
 
@@ -337,14 +337,45 @@ pub const UNTIL_FABRIC_RUNS: &str =
 
 /// A driver that lacks fixes of security bulletins, by the newest of them (GS513).
 pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion) -> String {
-    let number = newest.number.map(|number| format!(" ({number})")).unwrap_or_default();
-    let first = newest.vulnerabilities.first().map(String::as_str).unwrap_or_default();
-    let others = if newest.vulnerabilities.len() > 1 { " and others" } else { "" };
-    format!(
-        "driver {driver} is vulnerable ({first}{others}): NVIDIA's security bulletin \"{}\"{number} names {fixed} as the first release of branch \
-         {} with the fixes",
-        newest.title, driver.branch
-    )
+    let branch = driver.branch;
+    lacks_fixes(&format!("driver {driver}"), newest, &format!("{fixed} as the first release of branch {branch}"))
+}
+
+/// A CUDA toolkit that lacks fixes of security bulletins, by the newest of them (GS513).
+pub fn vulnerable_toolkit(toolkit: CudaVersion, newest: &Bulletin, fixed: CudaVersion) -> String {
+    lacks_fixes(&format!("CUDA toolkit {toolkit}"), newest, &format!("CUDA {fixed} as the first release"))
+}
+
+/// NVIDIA's container toolkit if it lacks fixes of security bulletins, by the newest of them (GS513).
+pub fn vulnerable_container_toolkit(toolkit: AddOnVersion, newest: &Bulletin, fixed: AddOnVersion) -> String {
+    lacks_fixes(&format!("NVIDIA Container Toolkit {toolkit}"), newest, &format!("{fixed} as the first release"))
+}
+
+fn lacks_fixes(what: &str, newest: &Bulletin, fixed: &str) -> String {
+    format!("{what} is vulnerable ({}): {} names {fixed} with the fixes", vulnerabilities(newest), bulletin(newest))
+}
+
+/// A bulletin's vulnerabilities for a sentence: `CVE-2026-47595 and others`.
+fn vulnerabilities(of: &Bulletin) -> String {
+    let first = of.vulnerabilities.first().map(String::as_str).unwrap_or_default();
+    if of.vulnerabilities.len() > 1 { format!("{first} and others") } else { first.to_owned() }
+}
+
+/// A bulletin for a sentence, with its number.
+fn bulletin(of: &Bulletin) -> String {
+    let number = of.number.map(|number| format!(" ({number})")).unwrap_or_default();
+    format!("NVIDIA's security bulletin \"{}\"{number}", of.title)
+}
+
+/// NVIDIA's container toolkit without fixes of security bulletins (GS513).
+pub fn fixed_container_toolkit(fixed: AddOnVersion, manager: Option<PackageManager>) -> Remedy {
+    let upgrade = manager.map(|manager| install(manager, "nvidia-container-toolkit"));
+    Remedy::new(format!("update NVIDIA's container toolkit to {fixed} or newer"), upgrade)
+}
+
+/// A driver without fixes of security bulletins (GS513).
+pub fn fixed_driver(fixed: DriverVersion) -> Remedy {
+    Remedy::new(format!("install driver {fixed} or newer"), ["sudo gpusetup apply --upgrade"])
 }
 
 /// A driver in use (GS502).
@@ -576,9 +607,8 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS512 => Cause::new("the GPU exists only in machines of another architecture")
             .only("plan only: it refuses to install a driver for that GPU")
             .fix("plan with the facts of such a machine", ["gpusetup plan --facts FACTS.json"]),
-        CheckId::GS513 => Cause::new("the driver lacks fixes of a security bulletin of NVIDIA")
-            .only("plan only: it warns, and names the first release with the fixes")
-            .fix("install a newer driver", ["sudo gpusetup apply --upgrade"]),
+        CheckId::GS513 => Cause::new("the driver, a CUDA toolkit or NVIDIA's container toolkit lacks fixes of a security bulletin of NVIDIA")
+            .fix("install a newer driver or toolkit", ["sudo gpusetup apply --upgrade"]),
         CheckId::GS521 => Cause::new(
             "a setting of a GPU differs from what was applied, its unit is disabled, or the GPU or modprobe's configuration does not allow it",
         )

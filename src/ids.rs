@@ -218,7 +218,7 @@ ids! {
     GS511 = "GS511",
     /// The GPU exists for this machine's architecture.
     GS512 = "GS512",
-    /// The driver has the fixes of NVIDIA's security bulletins.
+    /// Driver, CUDA toolkits and container toolkit have the fixes of NVIDIA's security bulletins.
     GS513 = "GS513",
     /// GPU settings, such as power limits, are in force.
     GS521 = "GS521",

@@ -13,6 +13,7 @@ mod packages;
 mod python;
 mod repositories;
 mod rivals;
+mod security;
 mod settings;
 mod toolkit;
 
@@ -479,6 +480,16 @@ pub const CHECKS: &[Check] = &[
         runtime: false,
         facts_suffice: false,
         follows_from: &[CheckId::GS719],
+    },
+    // Last: it is never the cause of anything else.
+    Check {
+        id: CheckId::GS513,
+        reads: "the versions of the driver, the CUDA toolkits and NVIDIA's container toolkit, the database's security bulletins",
+        run: security::has_fixes,
+        needs: &[Sense::Containers],
+        runtime: false,
+        facts_suffice: true,
+        follows_from: &[],
     },
 ];
 

@@ -32,7 +32,8 @@ use super::kernel_log::{self, Said};
 use super::sense::{Sense, Senses};
 use crate::causes::{self, Remedy};
 use crate::compat::{
-    AddOn, AddOnId, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, Sxid, VersionRule, Xid,
+    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, Sxid,
+    VersionRule, Xid,
 };
 use crate::host::{Block, Facts, Origin};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
@@ -216,6 +217,9 @@ pub struct Evidence {
     /// Heterogeneous memory (HMM) is disabled in CUDA's kernel module. None if the module is not loaded.
     #[serde(default)]
     pub hmm_disabled: Option<bool>,
+    /// NVIDIA's security bulletins in the database, newest first.
+    #[serde(skip)]
+    pub bulletins: Vec<Bulletin>,
     /// The newest CUDA that the installed driver's branch supports natively, if known.
     #[serde(skip)]
     pub branch_cuda: Option<CudaVersion>,
@@ -284,6 +288,7 @@ pub fn gather(
         has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
         oldest_driver: BTreeMap::new(),
         branch_cuda: None,
+        bulletins: Vec::new(),
         boot_layouts: senses.at(Sense::Libraries, || mig::boot_layouts(system, database, &facts)),
         persistenced: system.is_live().then(|| system.exists("/run/nvidia-persistenced/socket")),
         has_persistence_unit: ["/etc", "/usr/lib", "/lib"]
@@ -405,6 +410,7 @@ impl Evidence {
             settings: None,
             hmm_disabled: None,
             branch_cuda: None,
+            bulletins: Vec::new(),
             oldest_driver: BTreeMap::new(),
             facts,
             broken: BTreeMap::new(),
@@ -416,6 +422,7 @@ impl Evidence {
     pub fn with(mut self, database: &Database) -> Self {
         self.known_add_ons = database.add_ons.clone();
         self.known_frameworks = database.frameworks.clone();
+        self.bulletins = database.bulletins.clone();
         let oldest = |release: &CudaRelease| (release.version.series().to_string(), release.minimum_driver);
         self.oldest_driver_of_series = database.cuda.iter().map(oldest).collect();
         let facts = &mut self.facts;

@@ -127,6 +127,8 @@ pub fn sound() -> Evidence {
         has_persistence_unit: true,
         settings: None,
         hmm_disabled: Some(false),
+        // Otherwise each new bulletin would make this host ill.
+        bulletins: Vec::new(),
         branch_cuda: "13.0".parse().ok(),
         oldest_driver: [(PathBuf::from("/usr/local/cuda-12.8"), "525.60.13".parse().expect("a version"))].into(),
         facts,
@@ -214,6 +216,45 @@ fn gpus_and_drivers() {
             e.facts.loaded_modules = Some(Vec::new());
         }),
         ["GS501 fail"]
+    );
+}
+
+#[test]
+fn fixes_of_security_bulletins() {
+    let floor = |driver: &'static str, toolkit: &'static str| {
+        move |e: &mut Evidence| {
+            e.bulletins = embedded().bulletins;
+            e.facts.driver.as_mut().expect("a driver").version = driver.parse().expect("a version");
+            e.facts.toolkits[0].version = toolkit.parse().expect("a version");
+        }
+    };
+    let cause = |change: &dyn Fn(&mut Evidence)| {
+        let mut evidence = sound();
+        change(&mut evidence);
+        let check = examined(evidence).checks.into_iter().find(|check| check.id == CheckId::GS513).expect("a check");
+        (check.status, check.cause.unwrap_or_default())
+    };
+    let (status, of_driver) = cause(&floor("580.95.05", "12.8.1"));
+    assert_eq!(status, Status::Warn);
+    assert!(of_driver.starts_with("driver 580.95.05 is vulnerable (CVE-"), "{of_driver}");
+    assert_eq!(cause(&floor("580.999.01", "99.0")), (Status::Pass, String::new()));
+    let (status, of_toolkit) = cause(&floor("580.999.01", "12.8.1"));
+    assert_eq!(status, Status::Warn);
+    assert!(of_toolkit.starts_with("CUDA toolkit 12.8.1 is vulnerable (CVE-"), "{of_toolkit}");
+    let in_container = |e: &mut Evidence| {
+        floor("580.95.05", "99.0")(e);
+        e.facts.machine.kind = MachineKind::Container;
+    };
+    assert_eq!(cause(&in_container).0, Status::Pass, "the driver is its host's");
+    let with_containers = |e: &mut Evidence| {
+        floor("580.999.01", "99.0")(e);
+        e.containers.toolkit_version = "1.17.7".parse().ok();
+    };
+    let (status, of_container_toolkit) = cause(&with_containers);
+    assert_eq!(status, Status::Warn);
+    assert!(
+        of_container_toolkit.starts_with("NVIDIA Container Toolkit 1.17.7 is vulnerable"),
+        "{of_container_toolkit}"
     );
 }
 
@@ -997,7 +1038,7 @@ fn a_gpu_that_is_gone_is_missed() {
     let log = "NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.";
     let told = |e: &mut Evidence| {
         gone(e);
-        *e = e.clone().with_kernel_log(log, &embedded());
+        *e = Evidence { bulletins: Vec::new(), ..e.clone().with_kernel_log(log, &embedded()) };
     };
     assert_eq!(found(told), ["GS903 fail", "GS509 fail < GS903"]);
     let unseen = |e: &mut Evidence| {
@@ -1034,7 +1075,8 @@ fn only_the_checks_asked_for_are_run() {
 fn found_in_facts(change: impl FnOnce(&mut Facts)) -> Vec<String> {
     let mut facts = sound().facts;
     change(&mut facts);
-    illnesses(&examined(Evidence::of_facts(facts, &embedded(), Path::new("/usr/local"), &EvidenceSources::default())))
+    let evidence = Evidence::of_facts(facts, &embedded(), Path::new("/usr/local"), &EvidenceSources::default());
+    illnesses(&examined(Evidence { bulletins: Vec::new(), ..evidence }))
 }
 
 #[test]

@@ -399,6 +399,13 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             );
         }
     }
+    // Whether it is installed now or was before.
+    if let Some(cuda) = &context.chosen.cuda {
+        let version = cuda.installed.unwrap_or(cuda.release.version);
+        if let Some((newest, fixed)) = database.vulnerabilities_of_toolkit(version).next() {
+            say(CheckId::GS513, causes::vulnerable_toolkit(version, newest, fixed));
+        }
+    }
     if let Some(cuda) = context.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {
         let (os, arch) = (&context.facts.os, crate::resolve::cuda_arch(&context.facts.machine.arch));
         let version = cuda.release.version;

@@ -96,7 +96,7 @@ fn takes(host: &Host, found: &[&str]) -> Duration {
     let start = Instant::now();
     let said = doctor(host, true, &["--json"]);
     let took = start.elapsed();
-    let short: Vec<_> = findings(&said, "").into_iter().map(|f| f.short).collect();
+    let short: Vec<_> = beside_old_versions(findings(&said, "")).into_iter().map(|f| f.short).collect();
     assert_eq!(short, found, "{}", said.out);
     took
 }
@@ -205,6 +205,15 @@ fn findings(said: &Said, kernel: &str) -> Vec<Finding> {
     checks.iter().filter_map(|check| Finding::of(check, kernel)).collect()
 }
 
+/// The check of known vulnerabilities.
+const FIXES: &str = "GS513";
+
+/// The findings of a host whose driver and toolkit are Debian's and an old one: both always lack fixes of security bulletins.
+fn beside_old_versions(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.retain(|finding| finding.short != format!("{FIXES} warn"));
+    findings
+}
+
 /// What is wrong with the diagnosis of one host, if anything.
 fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
     let host = stages.of(case.from).clone_as(&format!("gallery-{n}"));
@@ -215,7 +224,9 @@ fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
         compiles_once(stages, &host);
     }
     let said = doctor(&host, case.runs, &["--json"]);
-    differs(case.what, case.found, case.first, &findings(&said, &kernel), &said.out)
+    let found = findings(&said, &kernel);
+    let found = if case.is_about(FIXES) { found } else { beside_old_versions(found) };
+    differs(case.what, case.found, case.first, &found, &said.out)
 }
 
 /// The same of one with several illnesses; there it's the text for a person that says what is first.
@@ -233,7 +244,7 @@ fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> 
     compiles_once(stages, &host);
     let said = doctor(&host, true, &["--json"]);
     let shown = doctor(&host, true, &["--color", "never"]);
-    let found = findings(&said, &kernel);
+    let found = beside_old_versions(findings(&said, &kernel));
     let wrong = differs(case.what, case.found, case.first, &found, &said.out);
     // A line of the text may be broken; its words are not.
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace(&*kernel, "KERNEL");

@@ -1,13 +1,15 @@
 //! Container engines, and the parts of the driver that they pass to containers.
 
-use super::{Answer, names, text};
+use super::{Answer, ask, names, text};
 use crate::compat::Database;
 use crate::host::{Facts, MachineKind};
 use crate::system::{System, environment};
+use crate::version::AddOnVersion;
 use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Container engines and their configuration for GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,9 @@ pub struct Containers {
     pub engines: Vec<String>,
     /// NVIDIA's container toolkit is installed.
     pub has_toolkit: bool,
+    /// Its version, as `nvidia-ctk --version` reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolkit_version: Option<AddOnVersion>,
     /// docker is a snap without its own container toolkit.
     pub bare_snap: bool,
     /// The error in docker's daemon.json, if there is one.
@@ -109,11 +114,29 @@ pub fn containers(system: &System) -> Containers {
     Containers {
         engines,
         has_toolkit: has("nvidia-ctk") || has("nvidia-container-runtime-hook"),
+        toolkit_version: programs("nvidia-ctk").iter().find(|p| system.exists(p)).and_then(|p| version(system, p)),
         bare_snap,
         daemon_json,
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
         specs: CDI.iter().flat_map(|folder| specs(system, Path::new(folder))).collect(),
     }
+}
+
+/// The version that a program of NVIDIA's container toolkit reports. None for a tree, whose programs are not run.
+fn version(system: &System, program: &Path) -> Option<AddOnVersion> {
+    if !system.is_live() {
+        return None;
+    }
+    match ask(system, [program.to_str()?, "--version"], Duration::from_secs(10)) {
+        Answer::Is(text) => version_in(&text),
+        Answer::Failed(_) | Answer::NotAsked(_) => None,
+    }
+}
+
+/// `NVIDIA Container Toolkit CLI version 1.17.8`, and the commit on the next line.
+fn version_in(text: &str) -> Option<AddOnVersion> {
+    let (_, version) = text.lines().next()?.rsplit_once(" version ")?;
+    version.trim().parse().ok()
 }
 
 /// The GPUs of this container. None if this is not a running container.
@@ -329,6 +352,16 @@ mod tests {
         assert_eq!(specs[0].devices, ["nvidia.com/gpu=0".to_owned()].into());
         assert_eq!(specs[1].missing, Answer::Is(vec!["/gone".into()]));
         assert!(matches!(specs[2].missing, Answer::Failed(_)));
+    }
+
+    #[test]
+    fn the_version_of_the_container_toolkit_is_read() {
+        let read = |text: &str| version_in(text).map(|version| version.to_string());
+        let commit = "NVIDIA Container Toolkit CLI version 1.17.8\ncommit: f202b80a9b9d0db00d9b1d73c0128c8962c55f4d\n";
+        assert_eq!(read(commit).as_deref(), Some("1.17.8"));
+        for other in ["", "NVIDIA Container Toolkit CLI version \n", "nvidia-ctk: version unknown", "version 1.17.8"] {
+            assert_eq!(read(other), None, "{other:?}");
+        }
     }
 
     #[test]

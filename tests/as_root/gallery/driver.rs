@@ -198,10 +198,11 @@ pub const CASES: &[Case] = &[
         &["GS501 fail"],
         "GS501: echo 0000:18:00.0",
     ),
+    sick("driver and toolkit lack fixes", "", &["GS513 warn"], "GS513: sudo gpusetup apply --upgrade"),
     sick("a GPU and no driver", "", &["GS501 fail"], "GS501: gpusetup plan").on(Stage::Bare),
     twin(
         "a container on another's driver",
-        &["GS501", "GS101", "GS104", "GS407"],
+        &["GS501", "GS101", "GS104", "GS407", "GS513"],
         "mkdir -p /run/systemd; echo docker >/run/systemd/container; rm -r /lib/modules/* /boot/*; mkdir /lib/modules/x",
     )
     .on(Stage::Bare),

@@ -1,10 +1,11 @@
-//! NVIDIA's security bulletins: below which release of its branch a driver is known to be vulnerable.
+//! NVIDIA's security bulletins: below which release of its branch a driver is known to be vulnerable, and below which release a
+//! CUDA toolkit or NVIDIA's container toolkit is.
 
 use super::{Database, SourceId};
-use crate::version::DriverVersion;
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 
-/// A security bulletin about drivers.
+/// A security bulletin about drivers, CUDA toolkits or NVIDIA's container toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bulletin {
@@ -17,8 +18,15 @@ pub struct Bulletin {
     pub number: Option<u32>,
     /// The vulnerabilities, `CVE-2025-23280`.
     pub vulnerabilities: Vec<String>,
-    /// The first releases with the fixes, one per branch.
+    /// The first drivers with the fixes, one per branch; none in a bulletin about something else.
+    #[serde(default)]
     pub fixed: Vec<DriverVersion>,
+    /// The first CUDA toolkit with the fixes, `13.1`.
+    #[serde(default)]
+    pub fixed_toolkit: Option<CudaVersion>,
+    /// The first release of NVIDIA's container toolkit with the fixes, `1.17.8`.
+    #[serde(default)]
+    pub fixed_container_toolkit: Option<AddOnVersion>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }
@@ -28,6 +36,16 @@ impl Bulletin {
     pub fn missing_from(&self, driver: DriverVersion) -> Option<DriverVersion> {
         self.fixed.iter().copied().find(|fixed| fixed.branch == driver.branch && driver < *fixed)
     }
+
+    /// The first CUDA release that has the fixes, if this toolkit lacks them.
+    pub fn missing_from_toolkit(&self, toolkit: CudaVersion) -> Option<CudaVersion> {
+        self.fixed_toolkit.filter(|fixed| toolkit < *fixed)
+    }
+
+    /// The first release of NVIDIA's container toolkit that has the fixes, if this one lacks them.
+    pub fn missing_from_container_toolkit(&self, toolkit: AddOnVersion) -> Option<AddOnVersion> {
+        self.fixed_container_toolkit.filter(|fixed| toolkit < *fixed)
+    }
 }
 
 impl Database {
@@ -35,12 +53,18 @@ impl Database {
     pub fn vulnerabilities_of(&self, driver: DriverVersion) -> impl Iterator<Item = (&Bulletin, DriverVersion)> {
         self.bulletins.iter().filter_map(move |bulletin| Some((bulletin, bulletin.missing_from(driver)?)))
     }
+
+    /// The bulletins whose fixes a toolkit lacks, newest first, each with the first release that has them.
+    pub fn vulnerabilities_of_toolkit(&self, toolkit: CudaVersion) -> impl Iterator<Item = (&Bulletin, CudaVersion)> {
+        let missing = move |bulletin: &Bulletin| bulletin.missing_from_toolkit(toolkit);
+        self.bulletins.iter().filter_map(move |bulletin| Some((bulletin, missing(bulletin)?)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::compat::known;
-    use crate::version::DriverVersion;
+    use crate::version::{CudaVersion, DriverVersion};
 
     #[test]
     fn a_driver_lacks_the_fixes_of_its_branch_only() {
@@ -53,5 +77,34 @@ mod tests {
         assert_eq!(months("580.159.03"), ["2026-09"]);
         assert_eq!(months("580.178.04"), [""; 0]);
         assert_eq!(months("470.256.02"), [""; 0], "no bulletin names it: its end of life is told instead");
+    }
+
+    #[test]
+    fn a_toolkit_lacks_the_fixes_of_all_bulletins_that_name_a_newer_one() {
+        let months = |version: &str| {
+            let toolkit: CudaVersion = version.parse().expect("a version");
+            known()
+                .vulnerabilities_of_toolkit(toolkit)
+                .map(|(bulletin, _)| bulletin.published.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(months("13.1"), [""; 0], "a toolkit that does not say which update it is");
+        assert_eq!(months("13.0.3"), ["2026-01"]);
+        assert_eq!(months("12.8.1"), ["2026-01", "2025-09", "2025-05"]);
+        assert_eq!(months("12.6.1"), ["2026-01", "2025-09", "2025-05", "2025-02", "2024-10"]);
+        assert_eq!(months("12.6.2"), ["2026-01", "2025-09", "2025-05", "2025-02"]);
+    }
+
+    #[test]
+    fn a_container_toolkit_lacks_the_fixes_that_came_after_it() {
+        let count = |version: &str| {
+            let version = version.parse().expect("a version");
+            known()
+                .bulletins
+                .iter()
+                .filter(|bulletin| bulletin.missing_from_container_toolkit(version).is_some())
+                .count()
+        };
+        assert_eq!(["1.19.1", "1.17.8", "1.17.7", "1.16.2", "1.16.1"].map(count), [0, 1, 2, 5, 6]);
     }
 }

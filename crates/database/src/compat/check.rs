@@ -293,6 +293,14 @@ fn bulletins(database: &Database, c: &mut Checker) {
         if b.vulnerabilities.is_empty() {
             c.wrong(&record, "vulnerabilities", "is empty");
         }
+        let subjects = [!b.fixed.is_empty(), b.fixed_toolkit.is_some(), b.fixed_container_toolkit.is_some()];
+        if subjects.into_iter().filter(|is_given| *is_given).count() != 1 {
+            c.wrong(
+                &record,
+                "fixed",
+                "is needed, or one of fixed_toolkit and fixed_container_toolkit, and no two of them",
+            );
+        }
         if let Some(fixed) = b.fixed.iter().find(|fixed| database.branch(fixed.branch).is_none()) {
             c.wrong(&record, "fixed", format!("{} is not a branch in the database", fixed.branch));
         }

@@ -81,7 +81,7 @@ pub struct Database {
     pub fabrics: Vec<Fabric>,
     /// Packages tied to the driver (companions).
     pub companions: Vec<Companion>,
-    /// Security bulletins about drivers, newest first.
+    /// NVIDIA's security bulletins, newest first.
     pub bulletins: Vec<Bulletin>,
     /// GPU error numbers in the kernel log.
     pub xids: Vec<Xid>,
