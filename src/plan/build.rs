@@ -247,11 +247,19 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
     let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.is_kept()) else { return Ok(()) };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
     let path = request.prefix.join(format!("cuda-{series}"));
-    let apart = |t: &&Toolkit| t.path == path && (t.origin == Origin::Archives || !chosen.parts.is_empty());
+    let is_other = |t: &Toolkit| match cuda.packages {
+        Some(_) => t.origin != Origin::Dpkg,
+        None => t.origin == Origin::Archives || !chosen.parts.is_empty(),
+    };
+    let apart = |t: &&Toolkit| t.path == path && is_other(t);
     let Some(there) = facts.toolkits.iter().find(apart) else { return Ok(()) };
     let (path, is) = (path.display(), there.version);
     let sentence = format!("{path} already contains CUDA {is}; {version} would be installed over it in another way");
-    let keep = if chosen.parts.is_empty() { "keep it with --components" } else { "keep it without --components" };
+    let keep = match (cuda.packages, chosen.parts.is_empty()) {
+        (Some(_), _) => "keep it without --toolkit-method",
+        (None, true) => "keep it with --components",
+        (None, false) => "keep it without --components",
+    };
     let hint = if is == version { keep.to_owned() } else { format!("keep the installed toolkit: --cuda {is}") };
     Err(Conflict::blocked(CheckId::GS714, sentence)
         .hint(hint)

@@ -59,7 +59,7 @@ pub fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
 }
 
 /// A Debian 12 whose own repository has nothing but empty build tools.
-fn host(name: &str) -> Host {
+pub fn host(name: &str) -> Host {
     let host = Host::of(name, Path::new(&script("base", &[])));
     let headers = format!("linux-headers-{}", host.kernel());
     let tools = ["dkms", "gcc", "gcc-12", "make", "libc6-dev", "linux-headers-amd64", &headers];
