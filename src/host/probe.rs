@@ -9,8 +9,9 @@ use super::{
 use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
-    BLACKLIST, CACHE, CUDA_ALTERNATIVE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS,
-    PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
+    BLACKLIST, CACHE, CUDA_ALTERNATIVE, FABRIC_MODULES, HELD, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED,
+    MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN,
+    host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -260,12 +261,7 @@ struct AddedRepository<'a> {
 }
 
 /// The repositories for this use that such a host can have, each once.
-fn added_repositories<'a>(
-    database: &'a Database,
-    os: &Os,
-    arch: &str,
-    of: RepositoryUse,
-) -> Vec<AddedRepository<'a>> {
+fn added_repositories<'a>(database: &'a Database, os: &Os, arch: &str, of: RepositoryUse) -> Vec<AddedRepository<'a>> {
     let distribution = database.distribution(&os.id, &os.version, &os.like);
     let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
     let of_drivers = offers.iter().filter_map(|offer| offer.repository.adds.as_deref());

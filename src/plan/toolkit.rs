@@ -80,7 +80,8 @@ fn default_link(context: &StepContext, toolkit: &Path) -> Option<Act> {
     }
     let path = context.default_toolkit();
     let target = toolkit.file_name().map(Path::new).unwrap_or(toolkit).to_owned();
-    let satisfied = matches!(context.facts.node(&path), Some(Node::Link { target: t }) if *t == target || *t == toolkit);
+    let satisfied =
+        matches!(context.facts.node(&path), Some(Node::Link { target: t }) if *t == target || *t == toolkit);
     Some(Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied })
 }
 

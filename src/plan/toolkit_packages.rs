@@ -48,7 +48,8 @@ pub fn has_alternative(context: &StepContext) -> bool {
 /// Chooses a toolkit among the alternatives, where the system would choose another one by itself: it prefers the newest.
 pub fn choose(context: &StepContext, toolkit: &Path) -> Option<Act> {
     let cuda = context.chosen.cuda.as_ref()?;
-    let chosen = matches!(context.facts.node(Path::new(CUDA_ALTERNATIVE)), Some(Node::Link { target }) if target == toolkit);
+    let chosen =
+        matches!(context.facts.node(Path::new(CUDA_ALTERNATIVE)), Some(Node::Link { target }) if target == toolkit);
     let version = cuda.version();
     let is_newer = |t: &crate::host::Toolkit| t.origin == Origin::Dpkg && t.version.series() > version.series();
     if cuda.packages.is_some() && !context.facts.toolkits.iter().any(is_newer) {

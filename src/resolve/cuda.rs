@@ -7,8 +7,8 @@ use super::refusal::Refusal;
 use super::wanted::{WantedAddOn, wanted};
 use super::{Card, Request, ToolkitMethod, toolkit_repository};
 use crate::compat::{
-    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution, PackageRepository,
-    Published, PublishedToolkit, ToolkitPackages,
+    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution,
+    PackageRepository, Published, PublishedToolkit, ToolkitPackages,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{CudaVersion, dotted};

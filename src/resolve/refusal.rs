@@ -239,7 +239,9 @@ impl Refusal {
             (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
             (Self::NotWanted | Self::Unknown | Self::OtherLine(_) | Self::NoAddOn(_), _) => RuleId::CudaWanted,
             (Self::NoSum(_), Layer::Driver) | (Self::NoCompanion(_), _) => RuleId::DriverPublished,
-            (Self::NoSum(_) | Self::NoRunfile | Self::NotPackagedBefore(_) | Self::OlderUpdate(_), _) => RuleId::CudaPublished,
+            (Self::NoSum(_) | Self::NoRunfile | Self::NotPackagedBefore(_) | Self::OlderUpdate(_), _) => {
+                RuleId::CudaPublished
+            }
             (
                 Self::NoCapability(_)
                 | Self::BelowLowest(..)
@@ -401,10 +403,16 @@ impl Refusal {
             }
             Self::NoArchives => "its component archives are not known".to_owned(),
             Self::NotPackagedBefore(first) => {
-                text!("packages were requested, and NVIDIA's repository for {} is known to have them from CUDA {first} on", told.os.name)
+                text!(
+                    "packages were requested, and NVIDIA's repository for {} is known to have them from CUDA {first} on",
+                    told.os.name
+                )
             }
             Self::OlderUpdate(newest) => {
-                text!("packages were requested, and those of CUDA {} install its newest update, {newest}", newest.series())
+                text!(
+                    "packages were requested, and those of CUDA {} install its newest update, {newest}",
+                    newest.series()
+                )
             }
             Self::NoComponent(n) => {
                 let named = super::component::named(told.database, told.request).unwrap_or_default();

@@ -75,8 +75,10 @@ pub fn is_possible(host: &KnownHost, request: &Request) -> Result<(), Conflict> 
         return Ok(());
     }
     if request.prefix != Path::new(PREFIX) {
-        let sentence =
-            format!("{option} installs packages, which are always below {PREFIX}, but --prefix is {}", request.prefix.display());
+        let sentence = format!(
+            "{option} installs packages, which are always below {PREFIX}, but --prefix is {}",
+            request.prefix.display()
+        );
         return Err(Conflict::request(sentence).hint("leave --prefix out"));
     }
     if toolkit_repository(host.database, host.distribution, host.facts).is_none() {
@@ -85,7 +87,9 @@ pub fn is_possible(host: &KnownHost, request: &Request) -> Result<(), Conflict> 
             "NVIDIA's repository was requested for the toolkit ({option}), but the database knows none for {os} on {arch}"
         );
         let asks = Request { toolkit_method: ToolkitMethod::Auto, ..request.clone() };
-        return Err(Conflict::new(RuleId::CudaPublished, sentence).hint(Hint::asking("from NVIDIA's archives instead", asks)));
+        return Err(
+            Conflict::new(RuleId::CudaPublished, sentence).hint(Hint::asking("from NVIDIA's archives instead", asks))
+        );
     }
     Ok(())
 }

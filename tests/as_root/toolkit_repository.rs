@@ -28,7 +28,9 @@ fn package(folder: &Path, name: &str, version: &str, depends: &str, files: &[(&s
     let debian = tree.path().join("DEBIAN");
     fs::create_dir(&debian).expect("made");
     fs::write(debian.join("control"), control).expect("written");
-    scripts.iter().for_each(|(name, script)| fs::write(debian.join(name), format!("#!/bin/sh\n{script}\n")).expect("written"));
+    scripts
+        .iter()
+        .for_each(|(name, script)| fs::write(debian.join(name), format!("#!/bin/sh\n{script}\n")).expect("written"));
     machine("chmod", &["-R", "u=rwx,go=rx", text(tree.path())]);
     let file = folder.join(format!("{name}_{version}_all.deb"));
     machine("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&file)]).succeeds();
@@ -93,13 +95,15 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
     }
     assert_ne!(candidate("bash"), "99-1");
     let again = plan();
-    let state = |id: &str| again["steps"].as_array().expect("steps").iter().find(|s| s["id"] == id).map(|s| s["state"].clone());
+    let state =
+        |id: &str| again["steps"].as_array().expect("steps").iter().find(|s| s["id"] == id).map(|s| s["state"].clone());
     assert_eq!(state("add-repository"), None, "{again}");
     assert_eq!((state("install-cuda"), state("fix-symlinks")), (Some("satisfied".into()), Some("satisfied".into())));
 
     // The driver's source comes and goes beside it, and the key stays for the toolkit's.
     let alone = host.ask(OURS);
-    let driver = [&["apply", "--yes", "--profile", "driver", "--driver", "595", "--method", "repository"], &mirror[..]].concat();
+    let driver =
+        [&["apply", "--yes", "--profile", "driver", "--driver", "595", "--method", "repository"], &mirror[..]].concat();
     let said = call(&driver);
     assert_eq!((said.code, version("libcuda1").as_str()), (Some(8), "595.58.03-1"), "no kernel module: {said:?}");
     call(&["uninstall", "--driver", "--yes"]).succeeds();

@@ -33,7 +33,8 @@ fn each_systems_repository_gives_the_toolkit_and_no_driver() {
         let release = plan["selection"]["cuda"]["version"].as_str().expect("a version");
         let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
         assert_eq!((&added["name"], &added["packages"]), (&json!(name), &Value::Null), "{os}");
-        let taken: Vec<_> = added["any_version"].as_array().expect("patterns").iter().filter_map(Value::as_str).collect();
+        let taken: Vec<_> =
+            added["any_version"].as_array().expect("patterns").iter().filter_map(Value::as_str).collect();
         assert!(taken.contains(&"cuda-*-13-0") && !taken.iter().any(|pattern| pattern.contains("nvidia")), "{taken:?}");
         let [install] = operations(&plan, "install-cuda")[..] else { panic!("{os}: {plan}") };
         assert_eq!(install["install"], json!(["cuda-toolkit-13-0"]), "{os}");
@@ -51,7 +52,8 @@ fn driver_and_toolkit_have_a_source_each() {
     let names: Vec<_> = added.iter().filter_map(|added| added["name"].as_str()).collect();
     assert_eq!(names, ["cuda-debian12-x86_64", "cuda-debian12-x86_64-toolkit"]);
     assert_eq!(added[0]["keys"], added[1]["keys"]);
-    let mirrored = run(&wish("debian-12", &[&both[..], &["--mirror", "https://mirror.example/nvidia"]].concat())).json();
+    let mirrored =
+        run(&wish("debian-12", &[&both[..], &["--mirror", "https://mirror.example/nvidia"]].concat())).json();
     for added in operations(&mirrored, "add-repository") {
         assert_eq!(added["url"], "https://mirror.example/nvidia/compute/cuda/repos/debian12/x86_64");
     }
@@ -86,7 +88,9 @@ fn what_packages_cannot_give_is_refused() {
     let host = Tree::debian_12();
     host.write("config.yaml", "toolkit-method: repository\n");
     let config = host.path().join("config.yaml").display().to_string();
-    let plan = |profile: &str| run(&["plan", "--os", "debian-12", "--gpu", "a100", "--config", &config, "--profile", profile, "--json"]);
+    let plan = |profile: &str| {
+        run(&["plan", "--os", "debian-12", "--gpu", "a100", "--config", &config, "--profile", profile, "--json"])
+    };
     assert_eq!(plan("toolkit").json()["selection"]["cuda"]["method"], "repository");
     assert_eq!(plan("driver").json()["selection"]["cuda"], Value::Null);
 }
