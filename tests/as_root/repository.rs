@@ -62,7 +62,7 @@ pub fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
 pub fn host(name: &str) -> Host {
     let host = Host::of(name, Path::new(&script("base", &[])));
     let headers = format!("linux-headers-{}", host.kernel());
-    let tools = ["dkms", "gcc", "gcc-12", "make", "libc6-dev", "linux-headers-amd64", &headers];
+    let tools = ["dkms", "gcc", "g++", "gcc-12", "make", "libc6-dev", "linux-headers-amd64", &headers];
     short::offer(&host, &tools.map(|name| deb(name, ":")));
     host
 }
