@@ -46,7 +46,7 @@ pub use lspci::{bus_address, names_devices};
 pub use modprobe::{Block, SetOption};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
 pub use openpgp::{PublicKey, armoured, certificates, public_keys, without_unbound};
-pub use probe::{GpuSource, Look, NotAHost, probe, repository_files, repository_notes};
+pub use probe::{GpuSource, Look, NotAHost, RepositoryFiles, RepositoryUse, probe, repository_files, repository_notes};
 pub use stock::{StockError, USUAL_ARCHITECTURE, assumptions, named as system_named, stock};
 pub use system::SystemId;
 pub use toolkit::version_file;

@@ -33,6 +33,8 @@ paths! {
     RESERVE = "/var/lib/gpusetup/reserve",
     /// Versions of packages that a lock file names, as apt reads them.
     PINS = "/var/lib/gpusetup/pins",
+    /// Where the system's alternatives keep the default toolkit of packages.
+    CUDA_ALTERNATIVE = "/etc/alternatives/cuda",
     /// The packages that gpusetup holds at their version, a name per line.
     HELD = "/var/lib/gpusetup-held",
     /// How the last run ended.

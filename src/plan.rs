@@ -31,6 +31,7 @@ mod repository;
 mod settings;
 mod step_id;
 mod toolkit;
+mod toolkit_packages;
 mod updates;
 mod verify;
 mod vgpu_licence;

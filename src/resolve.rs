@@ -21,6 +21,7 @@ mod repositories;
 mod search;
 mod settings;
 mod supply;
+mod toolkit_method;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
@@ -38,6 +39,7 @@ pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
 pub use settings::{ModuleOption, Settings, TokenFile, Updates};
 pub use supply::Supply;
+pub use toolkit_method::{ToolkitMethod, toolkit_repository};
 
 pub use crate::compat::cuda_arch;
 use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
@@ -78,6 +80,10 @@ pub struct Request {
     pub components: Vec<String>,
     /// How the driver is installed.
     pub method: Method,
+    /// How the toolkit is installed.
+    #[serde(default, skip_serializing_if = "ToolkitMethod::is_auto")]
+    #[cfg_attr(feature = "schemas", schemars(skip_serializing_if = "ToolkitMethod::is_auto"))]
+    pub toolkit_method: ToolkitMethod,
     /// The runfile of the driver, if the user names one; then no other driver is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver_file: Option<DriverFile>,
@@ -131,6 +137,7 @@ impl Request {
             brought_cuda: None,
             components: Vec::new(),
             method: Method::Auto,
+            toolkit_method: ToolkitMethod::Auto,
             driver_file: None,
             modules: None,
             prefer: Prefer::Stable,
@@ -291,6 +298,11 @@ pub struct SelectedCuda {
     /// The components, if the toolkit is assembled from component archives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<SelectedComponent>,
+    /// `repository` if packages of NVIDIA's repository install it; none if it is installed already, or comes from a runfile or
+    /// from component archives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["repository"])))]
+    pub method: Option<ToolkitMethod>,
 }
 
 /// A component of the chosen toolkit.

@@ -15,7 +15,7 @@ use crate::host::bus_address;
 use crate::mirrors::Mirrors;
 use crate::operation::valid::{self, Valid};
 use crate::paths;
-use crate::resolve::{DriverFile, Method, Prefer, Request};
+use crate::resolve::{DriverFile, Method, Prefer, Request, ToolkitMethod};
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
 use crate::text::{count, quoted, quoted_path};
@@ -126,6 +126,11 @@ pub struct RequestOptions {
     /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
     pub method: MethodOption,
+    /// Install the toolkit from NVIDIA's runfile, its component archives, or packages of its repository
+    ///
+    /// cuDNN and other add-ons come from their archives in each case. A toolkit that is installed already is kept.
+    #[arg(long, value_enum, env = "GPUSETUP_TOOLKIT_METHOD", default_value = "auto")]
+    pub toolkit_method: ToolkitMethodOption,
     /// Install the driver from this runfile, which may be a vGPU guest driver (GRID)
     ///
     /// NVIDIA hands these out to its customers and to cloud providers only, so the database has none. The file keeps the name that it
@@ -148,7 +153,8 @@ pub struct RequestOptions {
     ///
     /// Exit 4 if one of them is no longer available.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_LOCKED",
-          conflicts_with_all = ["driver", "cuda", "cudnn", "with", "frameworks", "method", "modules", "prefer", "upgrade"])]
+          conflicts_with_all = ["driver", "cuda", "cudnn", "with", "frameworks", "method", "toolkit_method", "modules", "prefer",
+                            "upgrade"])]
     pub locked: Option<PathBuf>,
     /// Ignore the GPU at this bus address
     #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
@@ -391,6 +397,19 @@ pub enum MethodOption {
     Repository,
     /// NVIDIA's runfile
     Runfile,
+}
+
+/// How the toolkit is installed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ToolkitMethodOption {
+    /// Component archives with --components, otherwise the runfile
+    Auto,
+    /// NVIDIA's runfile
+    Runfile,
+    /// NVIDIA's component archives
+    Components,
+    /// The package manager, with NVIDIA's repository, which is added if it is not enabled
+    Repository,
 }
 
 /// The flavour of kernel modules.
@@ -636,6 +655,12 @@ impl RequestOptions {
                 MethodOption::Packages => Method::Packages,
                 MethodOption::Repository => Method::Repository,
                 MethodOption::Runfile => Method::Runfile,
+            },
+            toolkit_method: match self.toolkit_method {
+                ToolkitMethodOption::Auto => ToolkitMethod::Auto,
+                ToolkitMethodOption::Runfile => ToolkitMethod::Runfile,
+                ToolkitMethodOption::Components => ToolkitMethod::Components,
+                ToolkitMethodOption::Repository => ToolkitMethod::Repository,
             },
             driver_file: self.given_driver(driver_is_wanted)?,
             modules,

@@ -9,7 +9,7 @@ use crate::apply::result::Ending;
 use crate::apply::{self, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, repository_notes};
+use crate::host::{Facts, RepositoryUse, repository_notes};
 use crate::operation::packages;
 use crate::packages::{of, owners};
 use crate::plan::{Inventory, Plan, Unwanted};
@@ -169,8 +169,9 @@ fn inventory(system: &System, database: &Database, facts: &Facts, unwanted: &Unw
     };
     let installed = packages::installed(system, manager).map_err(failed)?;
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
-    let notes = repository_notes(system, database, &facts.os, &facts.machine.arch).map_err(failed)?;
-    Ok(Inventory { installed, owners, notes })
+    let notes = |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
+    let (notes, toolkit_notes) = (notes(RepositoryUse::Driver)?, notes(RepositoryUse::Toolkit)?);
+    Ok(Inventory { installed, owners, notes, toolkit_notes })
 }
 
 /// Checks the host itself: an uninstaller's exit status proves nothing.

@@ -9,9 +9,9 @@ use super::{
 use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
-    BLACKLIST, CACHE, FABRIC_MODULES, HELD, LICENCE_UNITS, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED,
-    MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN,
-    host_compilers,
+    BLACKLIST, CACHE, CUDA_ALTERNATIVE, FABRIC_MODULES, HELD, LICENCE_UNITS, LOADER_PATH, MIG_LAYOUT, MIG_UNIT,
+    MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED,
+    VGPU_TOKEN, host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,25 +213,56 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
     spaces
 }
 
-/// The files that gpusetup writes on such a host to add a repository of drivers or their companions.
-pub fn repository_files(database: &Database, os: &Os, arch: &str) -> BTreeSet<PathBuf> {
-    let paths = |(format, name, keys): (&RepositoryFormat, String, Vec<&str>)| format.all_paths(&name, keys);
-    driver_repositories(database, os, arch).into_iter().flat_map(paths).collect()
+/// What a repository that gpusetup adds is for. Each use has its own source, so that one goes without the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RepositoryUse {
+    /// Drivers and their companions.
+    Driver,
+    /// CUDA toolkits.
+    Toolkit,
 }
 
-/// What the package manager has noted about the repositories of drivers that gpusetup adds to such a host.
-pub fn repository_notes(system: &System, database: &Database, os: &Os, arch: &str) -> io::Result<Vec<Note>> {
-    let all = driver_repositories(database, os, arch).into_iter();
-    let notes = all.map(|(format, name, keys)| (format.noted)(system, &name, &keys));
+/// The files that gpusetup writes on a host to add repositories.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepositoryFiles {
+    /// The keys, which both uses share.
+    pub keys: BTreeSet<PathBuf>,
+    /// The others.
+    pub sources: BTreeSet<PathBuf>,
+}
+
+/// The files that gpusetup writes on such a host to add a repository for this use.
+pub fn repository_files(database: &Database, os: &Os, arch: &str, of: RepositoryUse) -> RepositoryFiles {
+    let mut files = RepositoryFiles::default();
+    for AddedRepository { format, name, fingerprints } in added_repositories(database, os, arch, of) {
+        files.keys.extend(fingerprints.into_iter().map(format.key));
+        files.sources.extend((format.paths)(&name));
+    }
+    files
+}
+
+/// What the package manager has noted about the repositories that gpusetup adds to such a host for this use.
+pub fn repository_notes(
+    system: &System,
+    database: &Database,
+    os: &Os,
+    arch: &str,
+    of: RepositoryUse,
+) -> io::Result<Vec<Note>> {
+    let all = added_repositories(database, os, arch, of).into_iter();
+    let notes = all.map(|added| (added.format.noted)(system, &added.name, &added.fingerprints));
     Ok(notes.collect::<io::Result<Vec<_>>>()?.concat())
 }
 
-/// The repositories of drivers for such a host, each once: its format, the name of its files and the fingerprints of its keys.
-fn driver_repositories<'a>(
-    database: &'a Database,
-    os: &Os,
-    arch: &str,
-) -> Vec<(&'static RepositoryFormat, String, Vec<&'a str>)> {
+/// A repository as gpusetup adds it: how the manager takes it, the name of its files and the fingerprints of its keys.
+struct AddedRepository<'a> {
+    format: &'static RepositoryFormat,
+    name: String,
+    fingerprints: Vec<&'a str>,
+}
+
+/// The repositories for this use that such a host can have, each once.
+fn added_repositories<'a>(database: &'a Database, os: &Os, arch: &str, of: RepositoryUse) -> Vec<AddedRepository<'a>> {
     let distribution = database.distribution(&os.id, &os.version, &os.like);
     let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
     let of_drivers = offers.iter().filter_map(|offer| offer.repository.adds.as_deref());
@@ -239,8 +270,12 @@ fn driver_repositories<'a>(
     let ids: BTreeSet<&str> = of_drivers.chain(of_companions).collect();
     let known = |repository: &'a PackageRepository| {
         let format = packages::of(repository.package_manager).added.as_ref()?;
-        let keys = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
-        Some((format, repository.name_for(arch)?, keys))
+        let fingerprints = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
+        let name = match of {
+            RepositoryUse::Driver => repository.name_for(arch)?,
+            RepositoryUse::Toolkit => repository.toolkit.as_ref().and_then(|_| repository.toolkit_name_for(arch))?,
+        };
+        Some(AddedRepository { format, name, fingerprints })
     };
     ids.into_iter().filter_map(|id| database.package_repository(id)).filter_map(known).collect()
 }
@@ -274,7 +309,12 @@ fn paths(
         files.map(PathBuf::from).collect::<Vec<_>>()
     };
     let of_companions = database.companions.iter().flat_map(of_companion);
-    for path in repository_files(database, os, arch).into_iter().chain(mig).chain(of_companions) {
+    let of_repositories = [RepositoryUse::Driver, RepositoryUse::Toolkit].into_iter().flat_map(|of| {
+        let RepositoryFiles { keys, sources } = repository_files(database, os, arch, of);
+        keys.into_iter().chain(sources)
+    });
+    let alternative = [PathBuf::from(CUDA_ALTERNATIVE)];
+    for path in of_repositories.chain(mig).chain(of_companions).chain(alternative) {
         match reader.system.node(&path) {
             // Hosts have none of nearly all of them.
             Ok(Node::Absent) => {}

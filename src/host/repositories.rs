@@ -1,7 +1,7 @@
 //! The enabled package repositories of a host, from the files of its package manager.
 
 use super::reader::Reader;
-use crate::compat::PackageManager;
+use crate::compat::{OF_TOOLKIT, PackageManager};
 use crate::packages::{self, Repositories};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,9 @@ fn read(reader: &mut Reader, files: &Repositories) -> Vec<String> {
     let Some(ending) = files.ending else {
         return reader.text(WHAT, files.path).map(|text| (files.read)(&text)).unwrap_or_default();
     };
-    let names = reader.names(WHAT, files.path).into_iter().filter(|name| name.ends_with(ending));
+    // gpusetup's source of toolkits has nothing else, so it is no repository of drivers.
+    let of_toolkit = |name: &str| name.starts_with("gpusetup-") && name.ends_with(&format!("{OF_TOOLKIT}{ending}"));
+    let names = reader.names(WHAT, files.path).into_iter().filter(|name| name.ends_with(ending) && !of_toolkit(name));
     let texts = names.filter_map(|name| reader.text(WHAT, Path::new(files.path).join(name)));
     texts.flat_map(|text| (files.read)(&text)).collect()
 }

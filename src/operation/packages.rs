@@ -49,7 +49,7 @@ pub struct Packages {
     /// A module stream to enable first (dnf).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// The versions of a lock file, by name: none of these packages is installed in another.
+    /// Planned versions, such as those of a lock file, by name: none of these packages is installed in another.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
     /// The driver that the plan is for, by the packages that carry its version. A manager whose simulation can be read installs
@@ -155,8 +155,8 @@ pub enum PackagesError {
         /// What is held.
         held: Vec<String>,
     },
-    /// It would not bring the versions that a lock file names.
-    #[error("not in the versions of the lock file: {}", strangers.join(", "))]
+    /// It would not bring the versions that the plan or its lock file names.
+    #[error("not in the planned versions: {}", strangers.join(", "))]
     Strangers {
         /// Each package with its version in the lock file, and the other one.
         strangers: Vec<String>,

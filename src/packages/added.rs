@@ -67,4 +67,4 @@ impl RepositoryFormat {
 }
 
 /// The first line of files that are written: whose they are, and what removes them.
-pub const HEADER: &str = "# Written by gpusetup; `gpusetup uninstall --driver` removes it.\n";
+pub const HEADER: &str = "# Written by gpusetup; `gpusetup uninstall` removes it with what was installed from it.\n";

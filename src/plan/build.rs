@@ -247,14 +247,26 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
     let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.is_kept()) else { return Ok(()) };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
     let path = request.prefix.join(format!("cuda-{series}"));
-    let apart = |t: &&Toolkit| t.path == path && (t.origin == Origin::Archives || !chosen.parts.is_empty());
+    let is_other = |t: &Toolkit| match cuda.packages {
+        Some(_) => t.origin != Origin::Dpkg,
+        None => matches!(t.origin, Origin::Dpkg | Origin::Archives) || !chosen.parts.is_empty(),
+    };
+    let apart = |t: &&Toolkit| t.path == path && is_other(t);
     let Some(there) = facts.toolkits.iter().find(apart) else { return Ok(()) };
     let (path, is) = (path.display(), there.version);
     let sentence = format!("{path} already contains CUDA {is}; {version} would be installed over it in another way");
-    let keep = if chosen.parts.is_empty() { "keep it with --components" } else { "keep it without --components" };
+    let keep = match (cuda.packages, there.origin, chosen.parts.is_empty()) {
+        (Some(_), ..) => "keep it without --toolkit-method",
+        (None, Origin::Dpkg, _) => "keep it with --toolkit-method repository",
+        (None, _, true) => "keep it with --components",
+        (None, _, false) => "keep it without --components",
+    };
     let hint = if is == version { keep.to_owned() } else { format!("keep the installed toolkit: --cuda {is}") };
-    Err(Conflict::blocked(CheckId::GS714, sentence)
-        .hint(hint)
+    let upgrade = (there.origin == Origin::Dpkg && cuda.packages.is_none())
+        .then_some("or upgrade its packages: --toolkit-method repository");
+    Err(upgrade
+        .into_iter()
+        .fold(Conflict::blocked(CheckId::GS714, sentence).hint(hint), Conflict::hint)
         .hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
 }
 

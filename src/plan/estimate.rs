@@ -22,6 +22,9 @@ pub const CORES: Rate = Rate { value: 4.0, source: "assumed: what cloud instance
 /// Bytes of a driver whose size nobody published.
 pub const DRIVER: Rate =
     Rate { value: 0.4e9, source: "the runfiles of branches 570 to 595 have 370 to 430 MB; packages are assumed alike" };
+/// Bytes of a toolkit's packages.
+pub const TOOLKIT: Rate =
+    Rate { value: 4.5e9, source: "the runfiles of CUDA 12.4 to 13.3 have 4.3 to 5.9 GB; packages are assumed alike" };
 /// Bytes of a compiler, DKMS and kernel headers.
 pub const BUILD_TOOLS: Rate = Rate { value: 80e6, source: "assumed: the packages of Debian 12" };
 /// Bytes of packages that the package manager unpacks in a second.
@@ -133,6 +136,7 @@ impl Step {
         match self.id {
             _ if packages.install.is_empty() => 0.0,
             StepId::InstallDriver => DRIVER.value,
+            StepId::InstallCuda => TOOLKIT.value,
             _ => BUILD_TOOLS.value,
         }
     }

@@ -129,6 +129,7 @@ impl LockFile {
             brought_cuda: None,
             components: components(selected).map(|c| c.name.clone()).collect(),
             method: selected.driver.as_ref().map_or(asked.method, |d| d.method),
+            toolkit_method: selected.cuda.as_ref().and_then(|c| c.method).unwrap_or(asked.toolkit_method),
             modules: selected.driver.as_ref().map_or(asked.modules, |d| Some(d.modules)),
             upgrade: false,
             ..asked
@@ -179,19 +180,23 @@ impl LockFile {
         }
         for act in plan.steps.iter_mut().flat_map(|s| &mut s.operations) {
             if let Operation::Packages(packages) = &mut act.operation {
-                packages.versions = self.packages.clone();
+                packages.versions.extend(self.packages.clone());
             }
         }
         Ok(plan.summed())
     }
 }
 
-/// Whether two selections are the same. Where the repository of a driver's packages was added, it is enabled from then on.
+/// Whether two selections are the same. Where the repository of a driver's packages was added, it is enabled from then on, and a
+/// toolkit from there is kept.
 fn is_same(one: &Selection, other: &Selection) -> bool {
     let packaged = |selection: &Selection| {
         let mut selection = selection.clone();
         if let Some(driver) = selection.driver.as_mut().filter(|driver| driver.method == Method::Repository) {
             driver.method = Method::Packages;
+        }
+        if let Some(cuda) = &mut selection.cuda {
+            cuda.method = None;
         }
         selection
     };
@@ -236,7 +241,9 @@ fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
         };
         all.extend(components(&plan.selection).filter_map(of));
     }
-    let whole = |cuda: &&SelectedCuda| cuda.components.is_empty() && !fetches(plan, StepId::InstallCuda);
+    let whole = |cuda: &&SelectedCuda| {
+        cuda.components.is_empty() && cuda.method.is_none() && !fetches(plan, StepId::InstallCuda)
+    };
     if let Some(chosen) = plan.selection.cuda.as_ref().filter(whole) {
         let of = |a: &&CudaArtifact| a.version == chosen.version && a.artifact.arch == arch;
         all.extend(database.cuda_artifacts.iter().find(of).and_then(|a| locked(&a.artifact)));

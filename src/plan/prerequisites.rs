@@ -149,7 +149,8 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
 
 /// The package with the library that the installer in CUDA's runfiles needs, if a runfile is used and the library is missing.
 fn installers_library(distribution: &Distribution, context: &StepContext) -> Option<String> {
-    let runs = context.chosen.parts.is_empty() && context.chosen.cuda.as_ref().is_some_and(|cuda| !cuda.is_kept());
+    let by_runfile = |cuda: &ChosenToolkit| !cuda.is_kept() && cuda.packages.is_none();
+    let runs = context.chosen.parts.is_empty() && context.chosen.cuda.as_ref().is_some_and(by_runfile);
     distribution.libxml2.clone().filter(|_| runs && context.facts.libxml2 == Some(false))
 }
 

@@ -4,20 +4,20 @@
 use super::companions::let_go;
 use super::context::step;
 use super::driver::UNINSTALL;
-use super::repository::remove_repository;
+use super::repository::Added;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::{Act, Plan, Step, StepId, Warning, gpu_settings};
 use crate::causes;
 use crate::compat::{Companion, Database, PackageManager};
-use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
+use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, RepositoryUse, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
-use crate::packages::Note;
+use crate::packages::{Note, pattern_matches};
 use crate::paths::{
     BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE, SETTINGS_UNIT,
     VGPU_TOKEN,
 };
-use crate::resolve::{Conflict, Request, distribution};
+use crate::resolve::{Conflict, Request, distribution, toolkit_repository};
 use crate::system::Node;
 use crate::version::{CudaVersion, Want};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +43,8 @@ pub struct Inventory {
     pub owners: BTreeMap<PathBuf, BTreeSet<String>>,
     /// What the package manager has noted about the driver's repository that gpusetup may have added.
     pub notes: Vec<Note>,
+    /// The same for the toolkit's repository.
+    pub toolkit_notes: Vec<Note>,
 }
 
 impl Unwanted {
@@ -95,6 +97,7 @@ pub fn removal(
     for toolkit in facts.toolkits.iter().filter(|t| unwanted.has(t)) {
         steps.push(off.toolkit(toolkit)?);
     }
+    steps.extend(off.toolkit_repository());
     if unwanted.all_cuda {
         steps.extend(off.add_ons());
     }
@@ -163,8 +166,45 @@ impl RemovalPlanner<'_> {
             const WHY: &str = "without NVIDIA's driver, nouveau provides the display";
             steps.push(step(StepId::BlacklistNouveau, "Allow nouveau to use the GPUs again", WHY, acts));
         }
-        steps.extend(remove_repository(self.database, self.facts, &self.inventory.notes));
+        let (driver, toolkit) = self.repositories();
+        let stays = toolkit.is_there(self.database, self.facts) && !self.removes_packaged_toolkits();
+        steps.extend(driver.removal(self.database, self.facts, stays.then_some(&toolkit)));
         Ok(steps)
+    }
+
+    /// The repositories that gpusetup may have added: of the driver, and of the toolkit.
+    fn repositories(&self) -> (Added<'_>, Added<'_>) {
+        let Inventory { notes, toolkit_notes, .. } = self.inventory;
+        (Added { of: RepositoryUse::Driver, notes }, Added { of: RepositoryUse::Toolkit, notes: toolkit_notes })
+    }
+
+    /// Whether no toolkit of packages stays below the prefix.
+    fn removes_packaged_toolkits(&self) -> bool {
+        let is_packaged = |t: &&Toolkit| t.origin == Origin::Dpkg && t.path.parent() == Some(self.prefix);
+        let mut packaged = self.facts.toolkits.iter().filter(is_packaged).peekable();
+        packaged.peek().is_some() && packaged.all(|t| self.unwanted.has(t))
+    }
+
+    /// Removes the toolkit's repository with the last toolkit from there. The driver's repository has the same keys.
+    fn toolkit_repository(&self) -> Option<Step> {
+        let (driver, toolkit) = self.repositories();
+        let shares = driver.is_there(self.database, self.facts);
+        let removal = || toolkit.removal(self.database, self.facts, shares.then_some(&driver));
+        if self.removes_packaged_toolkits() { removal() } else { None }
+    }
+
+    /// The installed packages of a toolkit that own no file in its directory, and, with the last toolkit from gpusetup's
+    /// repository, those that all its toolkits share.
+    fn packages_of_toolkit(&self, toolkit: &Toolkit) -> BTreeSet<String> {
+        let known = toolkit_repository(self.database, distribution(self.database, self.facts), self.facts);
+        let Some((_, packages)) = known.filter(|_| toolkit.origin == Origin::Dpkg) else { return BTreeSet::new() };
+        let is_ours = self.repositories().1.is_there(self.database, self.facts);
+        let is_last = is_ours && self.removes_packaged_toolkits();
+        let series = format!("-{}-{}", toolkit.version.major, toolkit.version.minor);
+        let patterns = packages.patterns_for(toolkit.version).into_iter();
+        let patterns: Vec<_> = patterns.filter(|p| is_last || p.starts_with("cuda-") && p.contains(&series)).collect();
+        let is_its = |name: &&String| patterns.iter().any(|p| pattern_matches(p.as_bytes(), name.as_bytes()));
+        self.inventory.installed.keys().filter(is_its).cloned().collect()
     }
 
     /// Removes what sets GPUs and modules of a driver that is no longer there.
@@ -224,8 +264,8 @@ impl RemovalPlanner<'_> {
             let sentence = causes::outside_prefix(version, path, self.prefix);
             return Err(Conflict::blocked(CheckId::GS715, sentence));
         }
-        let mut acts: Vec<_> =
-            self.packages(self.inventory.owners.get(path).cloned().unwrap_or_default()).into_iter().collect();
+        let owners = self.inventory.owners.get(path).cloned().unwrap_or_default();
+        let mut acts: Vec<_> = self.packages(&owners | &self.packages_of_toolkit(toolkit)).into_iter().collect();
         let mut why = "with the package manager that installed it";
         if toolkit.origin == Origin::Runfile {
             why = "with its own uninstaller; other files in its directory are removed, too";

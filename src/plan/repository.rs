@@ -1,91 +1,181 @@
-//! The step that adds the repository of the driver or of its companions, and the removal of it.
+//! The step that adds the repositories of the driver, its companions and the toolkit, and the removal of them.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Companion, Database, PackageRepository, SigningKey};
-use crate::host::{Facts, repository_files};
+use crate::host::{Facts, RepositoryFiles, RepositoryUse, repository_files};
 use crate::operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
-use crate::packages::Note;
-use crate::resolve::Install;
+use crate::packages::{self, Note};
+use crate::resolve::{ChosenDriver, Install};
 use crate::system::Node;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The folder of keys in the cache.
 const KEYS: &str = "keys";
 
-/// The step that adds the repository of the driver, or of companions that the driver's repository lacks, if it is not enabled.
+/// The step that adds repositories that are not enabled: of the driver or, if its repository lacks them, of companions, and of
+/// the toolkit.
 pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
-    let driver = context.chosen.driver.as_ref()?;
-    let branch = driver.version.branch;
-    let (from, title, why) = match driver.install {
-        Install::Repository(offer, repository) => {
-            let why = format!(
-                "it has driver branch {branch}; the driver comes from it in this branch only, and only if it is signed by its key"
-            );
-            let from = From { repository, packages: &repository.packages, any_version: repository.any_version.clone() };
-            (from, &offer.repository.name, why)
-        }
-        _ => for_companions(context, database)?,
-    };
-    let title = format!("Add {title}");
-    let cache = &context.request.cache;
-    let Some(operation) = added(database, from, context.facts, cache, branch) else {
-        return Some(skipped(StepId::AddRepository, title, "it has no packages for this machine"));
-    };
-    Some(step(StepId::AddRepository, title, why, vec![Act::needed(operation)]))
+    let of_driver = context.chosen.driver.as_ref().and_then(|driver| of_driver(context, database, driver));
+    let all: Vec<_> = of_driver.into_iter().chain(of_toolkit(context)).collect();
+    let title = format!("Add {}", all.first()?.title);
+    let why = all.iter().map(|new| new.why.as_str()).collect::<Vec<_>>().join("; ");
+    let (facts, cache) = (context.facts, &context.request.cache);
+    let acts: Option<Vec<_>> =
+        all.into_iter().map(|new| Some(Act::needed(new.operation(database, facts, cache)?))).collect();
+    Some(match acts {
+        Some(acts) => step(StepId::AddRepository, title, why, acts),
+        None => skipped(StepId::AddRepository, title, "it has no packages for this machine"),
+    })
 }
 
-/// A repository, and what comes from it.
-struct From<'a> {
+/// A repository to add, and what may come from it.
+struct Source<'a> {
     repository: &'a PackageRepository,
+    of: RepositoryUse,
+    title: &'a str,
+    why: String,
     packages: &'a [String],
     any_version: Vec<String>,
+    except: Vec<String>,
+    branch: u16,
 }
 
-/// The repository of companions, its name, and why it is added.
-fn for_companions<'a>(context: &'a StepContext, database: &'a Database) -> Option<(From<'a>, &'a String, String)> {
-    let (repository, names) = context.companions.as_ref()?.added_repository()?;
-    let is_one = |of: &&Companion| names.iter().any(|name| of.is_package(name));
-    let companion = database.companions.iter().find(is_one)?;
-    let why = format!("{} comes from there; nothing else does, and only what its key has signed", names.join(" and "));
-    let any_version = names.iter().map(|name| (*name).to_owned()).collect();
-    Some((From { repository, packages: &[], any_version }, &companion.repository.as_ref()?.name, why))
-}
-
-fn added(database: &Database, from: From, facts: &Facts, cache: &Path, branch: u16) -> Option<AddRepository> {
-    let From { repository, packages, any_version } = from;
-    let arch = facts.machine.arch.as_str();
-    let key = |key: &SigningKey| RepositoryKey {
-        file: key.file.clone(),
-        fingerprint: key.fingerprint.clone(),
-        to: cache.join(KEYS).join(format!("{}.asc", key.fingerprint)),
-        content: None,
+fn of_driver<'a>(context: &'a StepContext, database: &'a Database, driver: &ChosenDriver<'a>) -> Option<Source<'a>> {
+    let branch = driver.version.branch;
+    let Install::Repository(offer, repository) = driver.install else {
+        return for_companions(context, database, branch);
     };
-    Some(AddRepository {
-        manager: repository.package_manager,
-        name: repository.name_for(arch)?,
-        url: repository.url_for(arch)?,
-        keys: database.keys_of(repository).map(key).collect(),
-        release: repository.release.clone(),
-        packages: packages.to_vec(),
-        any_version,
+    let why = format!(
+        "it has driver branch {branch}; the driver comes from it in this branch only, and only if it is signed by its key"
+    );
+    Some(Source {
+        repository,
+        of: RepositoryUse::Driver,
+        title: &offer.repository.name,
+        why,
+        packages: &repository.packages,
+        any_version: repository.any_version.clone(),
         except: repository.except.clone(),
         branch,
     })
 }
 
-/// The step that removes the repository that gpusetup added, and what the package manager noted about it; none if it added none.
-pub fn remove_repository(database: &Database, facts: &Facts, notes: &[Note]) -> Option<Step> {
-    let is_there = |path: &PathBuf| matches!(facts.node(path), Some(Node::File { .. }));
-    let files: Vec<_> =
-        repository_files(database, &facts.os, &facts.machine.arch).into_iter().filter(is_there).collect();
-    if files.is_empty() {
+/// The repository of companions, if they come from another one than the driver's.
+fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: u16) -> Option<Source<'a>> {
+    let (repository, names) = context.companions.as_ref()?.added_repository()?;
+    let is_one = |of: &&Companion| names.iter().any(|name| of.is_package(name));
+    let companion = database.companions.iter().find(is_one)?;
+    let why = format!("{} comes from there; nothing else does, and only what its key has signed", names.join(" and "));
+    let any_version = names.iter().map(|name| (*name).to_owned()).collect();
+    let title = &companion.repository.as_ref()?.name;
+    let except = repository.except.clone();
+    Some(Source { repository, of: RepositoryUse::Driver, title, why, packages: &[], any_version, except, branch })
+}
+
+/// The repository of the toolkit's packages. One that somebody else enabled is used as it is.
+fn of_toolkit<'a>(context: &'a StepContext) -> Option<Source<'a>> {
+    let cuda = context.chosen.cuda.as_ref()?;
+    let repository = cuda.packages?;
+    if is_enabled_by_others(context.facts, repository) {
         return None;
     }
-    // The manager finds its notes by the files, so they go first.
-    let forget = |note: &Note| Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()));
-    let remove = files.into_iter().map(|path| Act::needed(Operation::Remove(Remove { path })));
-    let acts = notes.iter().map(forget).chain(remove).collect();
-    const WHY: &str = "gpusetup added it for the driver or its companions";
-    Some(step(StepId::RemoveRepository, "Remove the driver's repository and its key", WHY, acts))
+    let release = cuda.release.version;
+    let why = format!(
+        "it has the packages of CUDA {}; of its other packages, none comes from it for the toolkit, and none that its key has not \
+         signed",
+        release.series()
+    );
+    // zypper can only be told which packages do not come from it.
+    let except = [&repository.packages, &repository.any_version, &repository.except].into_iter().flatten();
+    Some(Source {
+        repository,
+        of: RepositoryUse::Toolkit,
+        title: "NVIDIA's network repository",
+        why,
+        packages: &[],
+        any_version: repository.toolkit.as_ref()?.patterns_for(release),
+        except: except.cloned().collect(),
+        branch: context.chosen.driver.as_ref().map_or(0, |driver| driver.version.branch),
+    })
+}
+
+/// Whether such a repository is enabled, and not by gpusetup for the driver: that one gives no toolkit.
+fn is_enabled_by_others(facts: &Facts, repository: &PackageRepository) -> bool {
+    let path = repository.url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
+    let Some((folder, _)) = path.and_then(|(_, path)| path.rsplit_once('/')) else { return false };
+    let format = packages::of(repository.package_manager).added.as_ref();
+    let name = repository.name_for(&facts.machine.arch);
+    let ours = format.zip(name).map(|(format, name)| (format.paths)(&name)).unwrap_or_default();
+    facts.has_enabled(&[folder.to_owned()]) && !ours.iter().any(|path| is_file(facts, path))
+}
+
+fn is_file(facts: &Facts, path: &Path) -> bool {
+    matches!(facts.node(path), Some(Node::File { .. }))
+}
+
+impl Source<'_> {
+    /// The operation that adds it; none if the repository is not for this machine.
+    fn operation(self, database: &Database, facts: &Facts, cache: &Path) -> Option<AddRepository> {
+        let repository = self.repository;
+        let arch = facts.machine.arch.as_str();
+        let key = |key: &SigningKey| RepositoryKey {
+            file: key.file.clone(),
+            fingerprint: key.fingerprint.clone(),
+            to: cache.join(KEYS).join(format!("{}.asc", key.fingerprint)),
+            content: None,
+        };
+        Some(AddRepository {
+            manager: repository.package_manager,
+            name: match self.of {
+                RepositoryUse::Driver => repository.name_for(arch)?,
+                RepositoryUse::Toolkit => repository.toolkit_name_for(arch)?,
+            },
+            url: repository.url_for(arch)?,
+            keys: database.keys_of(repository).map(key).collect(),
+            release: repository.release.clone(),
+            packages: self.packages.to_vec(),
+            any_version: self.any_version,
+            except: self.except,
+            branch: self.branch,
+        })
+    }
+}
+
+/// A repository that gpusetup added, and what the package manager noted about it.
+pub struct Added<'a> {
+    /// What it is for.
+    pub of: RepositoryUse,
+    /// The notes about it and its keys.
+    pub notes: &'a [Note],
+}
+
+impl Added<'_> {
+    /// Whether the host has its source.
+    pub fn is_there(&self, database: &Database, facts: &Facts) -> bool {
+        let files = repository_files(database, &facts.os, &facts.machine.arch, self.of);
+        files.sources.iter().any(|path| is_file(facts, path))
+    }
+
+    /// The step that removes it, with its keys unless another source needs them; none if gpusetup added none.
+    pub fn removal(&self, database: &Database, facts: &Facts, other: Option<&Added>) -> Option<Step> {
+        let RepositoryFiles { keys, sources } = repository_files(database, &facts.os, &facts.machine.arch, self.of);
+        let keys = keys.into_iter().filter(|_| other.is_none());
+        let files: Vec<_> = keys.chain(sources).filter(|path| is_file(facts, path)).collect();
+        if files.is_empty() {
+            return None;
+        }
+        let is_others = |note: &&Note| other.is_some_and(|other| other.notes.contains(note));
+        // The manager finds its notes by the files, so they go first.
+        let forget = |note: &Note| Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()));
+        let remove = files.into_iter().map(|path| Act::needed(Operation::Remove(Remove { path })));
+        let acts = self.notes.iter().filter(|note| !is_others(note)).map(forget).chain(remove).collect();
+        let (whose, why) = match self.of {
+            RepositoryUse::Driver => ("driver's", "gpusetup added it for the driver or its companions"),
+            RepositoryUse::Toolkit => ("toolkit's", "gpusetup added it for the toolkit"),
+        };
+        let and_key = if other.is_none() { " and its key" } else { "" };
+        let title = format!("Remove the {whose} repository{and_key}");
+        Some(step(StepId::RemoveRepository, title, why, acts))
+    }
 }

@@ -19,6 +19,9 @@ pub fn install_cuda(context: &StepContext) -> Step {
         let why = format!("already installed in {}", toolkit.display());
         return step(StepId::InstallCuda, title, why, Vec::new());
     }
+    if let Some(repository) = cuda.packages {
+        return super::toolkit_packages::install(cuda, repository);
+    }
     if !context.chosen.parts.is_empty() {
         return super::components::install(context, cuda, toolkit);
     }
@@ -58,11 +61,7 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
         return skipped(StepId::FixSymlinks, TITLE, "no toolkit was requested");
     };
     let mut acts = Vec::new();
-    let default = context.default_toolkit();
-    let target = toolkit.file_name().map(Path::new).unwrap_or(toolkit).to_owned();
-    let stands = matches!(context.facts.node(&default), Some(Node::Link { target: t })
-        if *t == target || *t == toolkit);
-    acts.push(Act { operation: Operation::Link(Link { path: default, target, soname: None }), satisfied: stands });
+    acts.extend(default_link(context, toolkit));
     acts.extend(super::add_on::links(context, toolkit));
     let mut why =
         "programs load libX.so.N and compilers use libX.so; links instead of copies, so that one update changes both"
@@ -72,6 +71,18 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
         why += &format!("; nvcc uses gcc {gcc} by a link next to its cicc");
     }
     step(StepId::FixSymlinks, TITLE, why, acts)
+}
+
+/// What makes a toolkit the default one: a link or, if packages keep that link as an alternative, their tool.
+fn default_link(context: &StepContext, toolkit: &Path) -> Option<Act> {
+    if super::toolkit_packages::has_alternative(context) {
+        return super::toolkit_packages::choose(context, toolkit);
+    }
+    let path = context.default_toolkit();
+    let target = toolkit.file_name().map(Path::new).unwrap_or(toolkit).to_owned();
+    let satisfied =
+        matches!(context.facts.node(&path), Some(Node::Link { target: t }) if *t == target || *t == toolkit);
+    Some(Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied })
 }
 
 /// The links by which a toolkit's nvcc uses an older host compiler than the default one.

@@ -58,6 +58,9 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     if !add_ons.is_empty() {
         key("with", &add_ons.join(","));
     }
+    if !plan.request.toolkit_method.is_auto() {
+        key("toolkit-method", plan.request.toolkit_method.as_str());
+    }
     let components = &plan.request.components;
     if !components.is_empty() {
         key("components", &components.join(","));

@@ -4,7 +4,7 @@ use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
 use super::search::{Telling, nearest, summary};
-use super::{Method, Prefer, Request, Resolution};
+use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
 use crate::compat::{AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::host::assumed_gpus;
 use crate::ids::RuleId;
@@ -26,7 +26,11 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     let without = served.cards.is_err().then(|| without_hopeless(host, &served.wish)).flatten();
     let without = without.map(|leave_out| Request { leave_out, ..request.clone() });
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
-    let by_components = || Request { components: COMPILER.map(str::to_owned).to_vec(), ..request.clone() };
+    let by_components = || Request {
+        components: COMPILER.map(str::to_owned).to_vec(),
+        toolkit_method: ToolkitMethod::Auto,
+        ..request.clone()
+    };
     let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then(by_components);
     let trials = &Trials { host, failed: RefCell::default() };
     let fits = |smaller: Request| {
@@ -228,6 +232,7 @@ impl Request {
             add_ons: self.eased_add_ons(),
             modules: None,
             method: Method::Auto,
+            toolkit_method: ToolkitMethod::Auto,
             ..self.clone()
         }
     }
@@ -243,6 +248,7 @@ impl Request {
             cudnn: Want::Nothing,
             add_ons: BTreeMap::new(),
             components: Vec::new(),
+            toolkit_method: ToolkitMethod::Auto,
             frameworks: Vec::new(),
             ..self.clone()
         }
@@ -286,6 +292,9 @@ impl Request {
             Method::Packages => say("--method", "packages"),
             Method::Repository => say("--method", "repository"),
             Method::Runfile => say("--method", "runfile"),
+        }
+        if !self.toolkit_method.is_auto() {
+            say("--toolkit-method", self.toolkit_method.as_str());
         }
         if let Some(file) = &self.driver_file {
             say("--driver-file", &file.url);

@@ -5,10 +5,10 @@ use super::driver::Candidate;
 use super::known_host::KnownHost;
 use super::refusal::Refusal;
 use super::wanted::{WantedAddOn, wanted};
-use super::{Card, Request};
+use super::{Card, Request, ToolkitMethod, toolkit_repository};
 use crate::compat::{
-    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution, Published,
-    PublishedToolkit,
+    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution,
+    PackageRepository, Published, PublishedToolkit, ToolkitPackages,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{CudaVersion, dotted};
@@ -37,6 +37,8 @@ pub struct SearchContext<'a, 'f> {
     pub named: Rc<[&'a Component]>,
     /// Whether the library that the installer in CUDA's runfiles loads is installed, or a package provides it.
     runfiles_run: bool,
+    /// The repository that the toolkit is requested from.
+    packages: Option<(&'a PackageRepository, &'a ToolkitPackages)>,
     /// The toolkits already installed in the prefix that can satisfy the request.
     installed: Vec<&'f InstalledToolkit>,
     /// The requested add-ons, in the database's order.
@@ -59,6 +61,9 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             glibc: facts.glibc.as_deref().map(dotted),
             runfiles_run: facts.libxml2 == Some(true)
                 || distribution.map_or(facts.libxml2 != Some(false), |d| d.libxml2.is_some()),
+            packages: (request.toolkit_method == ToolkitMethod::Repository)
+                .then(|| toolkit_repository(database, distribution, facts))
+                .flatten(),
             add_ons: wanted(database, host.published, facts, request),
             named,
             published: host.published,
@@ -72,6 +77,11 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     /// Whether an installed toolkit is preferred to a newer one.
     fn keeps_toolkits(&self) -> bool {
         self.request.keeps(&self.request.cuda)
+    }
+
+    /// Whether a whole toolkit comes from its runfile.
+    fn runs_runfiles(&self) -> bool {
+        self.runfiles_run && self.request.toolkit_method != ToolkitMethod::Components
     }
 
     /// The installed toolkit of this release in the prefix.
@@ -92,7 +102,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
         }
         let all = || published(self.database, release, self.arch).into_iter();
         let named: Vec<_> = match installed.map(|toolkit| &toolkit.components) {
-            _ if self.runfiles_run => return Vec::new(),
+            _ if self.runs_runfiles() || toolkit.packages.is_some() => return Vec::new(),
             None => all().collect(),
             Some(None) => return Vec::new(),
             Some(Some(there)) => all().filter(|c| there.iter().any(|name| c.is_called(name))).collect(),
@@ -110,6 +120,8 @@ pub struct Toolkit<'a> {
     pub artifact: Option<&'a CudaArtifact>,
     /// The archives of its components, if known.
     pub archives: Option<&'a ComponentRelease>,
+    /// The repository whose packages install it, if it is not installed yet.
+    pub packages: Option<&'a PackageRepository>,
     /// The version if it is already installed; only the series if its files do not name the release.
     pub installed: Option<CudaVersion>,
     /// The major version of the gcc that it needs in addition to the default one.
@@ -154,7 +166,8 @@ pub fn toolkit<'a>(
     let PublishedToolkit { release, runfile: artifact, archives, .. } = published;
     let installed = on.installed(release.version).map(|toolkit| toolkit.version);
     let side_gcc = examine(on, driver, published, installed.is_some())?;
-    Ok(Toolkit { release, artifact, archives, installed, side_gcc })
+    let packages = on.packages.filter(|_| installed.is_none()).map(|(repository, _)| repository);
+    Ok(Toolkit { release, artifact, archives, packages, installed, side_gcc })
 }
 
 /// The additional gcc that the release needs, or why the release is refused.
@@ -188,9 +201,18 @@ fn examine(
         has_all(archives, &on.named, on.arch)?;
     }
     let whole = !kept && on.named.is_empty();
-    let by_runfile = whole && on.runfiles_run;
-    if whole && !by_runfile && archives.is_none() {
-        return Err(Refusal::NoInstallerLibrary);
+    if let Some((_, packages)) = on.packages.filter(|_| whole) {
+        are_packaged(on, packages, release)?;
+    }
+    let whole = whole && on.packages.is_none();
+    let by_runfile = whole && on.runs_runfiles();
+    if whole && !by_runfile {
+        match (on.request.toolkit_method, archives) {
+            (ToolkitMethod::Runfile, _) => return Err(Refusal::NoInstallerLibrary),
+            (ToolkitMethod::Components, None) => return Err(Refusal::NoArchives),
+            (_, None) => return Err(Refusal::NoInstallerLibrary),
+            (_, Some(_)) => {}
+        }
     }
     if by_runfile && artifact.is_none() {
         return Err(Refusal::NoRunfile);
@@ -200,6 +222,20 @@ fn examine(
     match artifact.filter(|a| by_runfile && !a.artifact.is_verifiable()) {
         Some(_) => Err(Refusal::NoSum("the checksum of its runfile is not known, so it cannot be verified")),
         None => Ok(side_gcc),
+    }
+}
+
+/// Refuses a release that a repository does not install: of a series that no source names for it, or with a newer update, whose
+/// packages its own package asks for.
+fn are_packaged(on: &SearchContext, packages: &ToolkitPackages, release: &CudaRelease) -> Result<(), Refusal> {
+    let series = release.version.series();
+    if series < packages.since.series() {
+        return Err(Refusal::NotPackagedBefore(packages.since));
+    }
+    let updates = on.published.toolkits().map(|t| t.release.version).filter(|v| v.series() == series);
+    match updates.max().filter(|newest| *newest > release.version) {
+        Some(newest) => Err(Refusal::OlderUpdate(newest)),
+        None => Ok(()),
     }
 }
 

@@ -144,6 +144,8 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         | Refusal::NoRunfile
         | Refusal::NoInstallerLibrary
         | Refusal::NoArchives
+        | Refusal::NotPackagedBefore(_)
+        | Refusal::OlderUpdate(_)
         | Refusal::NoComponent(_)
         | Refusal::NotNative(..)
         | Refusal::Installed

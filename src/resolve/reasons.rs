@@ -5,9 +5,9 @@ use super::component::Part;
 use super::cuda::{Toolkit, is_native};
 use super::driver::{Candidate, Install, is_over};
 use super::refusal::{Explanation, Unpackaged, installer_library};
-use super::{Card, Method, Reason, Request};
+use super::{Card, Method, Reason, Request, ToolkitMethod};
 use crate::causes;
-use crate::compat::{AddOnArtifact, AddOnId, ModuleFlavour};
+use crate::compat::{AddOnArtifact, AddOnId, ModuleFlavour, PackageRepository};
 use crate::host::Facts;
 use crate::ids::{AddOnRule, Recorded, Rule, RuleId};
 use crate::version::Want;
@@ -262,12 +262,26 @@ pub fn along(part: &Part) -> Option<Reason> {
     Some(Reason { subject: "cuda".to_owned(), text, rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)), source })
 }
 
+/// Why packages of NVIDIA's repository install the toolkit.
+pub fn from_repository(repository: &PackageRepository) -> Reason {
+    Reason {
+        subject: "cuda".to_owned(),
+        text: "packages of NVIDIA's repository were requested".to_owned(),
+        rule: Recorded::Known(Rule::Of(RuleId::MethodWanted)),
+        source: repository.sources.join(", "),
+    }
+}
+
 /// Why a whole toolkit is assembled from component archives.
 pub fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<Reason> {
     let is_whole = request.components.is_empty() && parts.iter().any(|part| !part.there);
+    let why = match request.toolkit_method {
+        ToolkitMethod::Components => "they were requested".to_owned(),
+        _ => installer_library(&facts.os.name),
+    };
     is_whole.then(|| Reason {
         subject: "cuda".to_owned(),
-        text: format!("installed from component archives: {}", installer_library(&facts.os.name)),
+        text: format!("installed from component archives: {why}"),
         rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)),
         source: "cuda-installer-libxml2".to_owned(),
     })

@@ -1,7 +1,7 @@
 //! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates but reports only a few, so
 //! messages are created only for those. The same values give the facts of a derivation, each with its source.
 
-use super::{Card, Method, Rejection, Request};
+use super::{Card, Method, Rejection, Request, ToolkitMethod};
 use crate::causes;
 use crate::compat::{AddOn, AddOnId, CompanionId, Database, DriverBranch, Maturity, ModuleFlavour, VersionRule};
 use crate::host::Os;
@@ -89,6 +89,10 @@ pub enum Refusal {
     NoInstallerLibrary,
     /// Its component archives are not known.
     NoArchives,
+    /// No source names packages of its series in the host's repository: the first series that one names.
+    NotPackagedBefore(CudaVersion),
+    /// The host's repository installs a newer update of its series.
+    OlderUpdate(CudaVersion),
     /// It has no archive of a requested component for the machine's architecture: the index among the requested components.
     NoComponent(usize),
     /// The newest gcc that its nvcc supports, and the host's newer gcc.
@@ -235,7 +239,9 @@ impl Refusal {
             (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
             (Self::NotWanted | Self::Unknown | Self::OtherLine(_) | Self::NoAddOn(_), _) => RuleId::CudaWanted,
             (Self::NoSum(_), Layer::Driver) | (Self::NoCompanion(_), _) => RuleId::DriverPublished,
-            (Self::NoSum(_) | Self::NoRunfile, _) => RuleId::CudaPublished,
+            (Self::NoSum(_) | Self::NoRunfile | Self::NotPackagedBefore(_) | Self::OlderUpdate(_), _) => {
+                RuleId::CudaPublished
+            }
             (
                 Self::NoCapability(_)
                 | Self::BelowLowest(..)
@@ -393,10 +399,25 @@ impl Refusal {
                 text!("its headers do not compile with glibc {from} and newer; this host has {have}")
             }
             Self::NoRunfile => text!("it has no runfile for {}", told.arch),
+            Self::NoInstallerLibrary if told.request.toolkit_method == ToolkitMethod::Runfile => {
+                text!("the runfile was requested, but {}", installer_library(&told.os.name))
+            }
             Self::NoInstallerLibrary => {
                 text!("{}, and its component archives are not known", installer_library(&told.os.name))
             }
             Self::NoArchives => "its component archives are not known".to_owned(),
+            Self::NotPackagedBefore(first) => {
+                text!(
+                    "packages were requested, and NVIDIA's repository for {} is known to have them from CUDA {first} on",
+                    told.os.name
+                )
+            }
+            Self::OlderUpdate(newest) => {
+                text!(
+                    "packages were requested, and those of CUDA {} install its newest update, {newest}",
+                    newest.series()
+                )
+            }
             Self::NoComponent(n) => {
                 let named = super::component::named(told.database, told.request).unwrap_or_default();
                 let name = named.get(n).map_or("such component", |c| c.short());
@@ -459,7 +480,11 @@ impl Refusal {
             Self::NewCompiler(..) => 5,
             Self::OldLibrary | Self::NewLibrary => 4,
             Self::NoComponent(_) => 3,
-            Self::OldDriver(..) | Self::NoArchives | Self::NoInstallerLibrary => 2,
+            Self::OldDriver(..)
+            | Self::NoArchives
+            | Self::NoInstallerLibrary
+            | Self::NotPackagedBefore(_)
+            | Self::OlderUpdate(_) => 2,
             _ if self.rule(Layer::Cuda) == RuleId::CudaTargetsGpu => 1,
             _ => 0,
         }

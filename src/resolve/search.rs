@@ -7,13 +7,13 @@ use super::cuda::{SearchContext, Toolkit, passed_over, preferred, runs_on, toolk
 use super::driver::{Candidate, Candidates, none_fits, outranked, refused};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
-use super::reasons::{along, reasons, without_runfile};
+use super::reasons::{along, from_repository, reasons, without_runfile};
 use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
     Card, Change, Conflict, Hint, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
-    SelectedCuda, SelectedDriver, Selection,
+    SelectedCuda, SelectedDriver, Selection, ToolkitMethod, toolkit_method,
 };
 use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short};
@@ -60,6 +60,7 @@ impl Resolution<'_> {
             cuda: self.cuda.as_ref().map(|c| SelectedCuda {
                 version: c.version(),
                 components: self.parts.iter().filter(|part| !part.beside).map(selected).collect(),
+                method: c.packages.map(|_| ToolkitMethod::Repository),
             }),
             cudnn: add_ons.remove(&AddOnId::CUDNN),
             add_ons,
@@ -82,6 +83,7 @@ fn selected(part: &Part) -> SelectedComponent {
 pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling) -> Result<Resolution<'a>, Conflict> {
     let KnownHost { database, facts, .. } = *host;
     host.named(request)?;
+    toolkit_method::is_possible(host, request)?;
     let served = &*host.served(request);
     let cards = match &served.cards {
         Ok(cards) => cards,
@@ -291,6 +293,7 @@ fn resolution<'a>(
     let mut reasons = reasons(told, on.facts, driver, cuda.as_ref(), &add_ons, &unpublished);
     reasons.extend(parts.iter().filter_map(along));
     reasons.extend(without_runfile(on.facts, on.request, &parts));
+    reasons.extend(cuda.as_ref().and_then(|toolkit| toolkit.packages).map(from_repository));
     let (cards, driver) = (told.cards.to_vec(), driver.cloned());
     Resolution { cards, driver, cuda, parts, add_ons, reasons, rejected, ..Resolution::default() }
 }

@@ -44,4 +44,5 @@ mod repository;
 mod rpm_repository;
 mod settings;
 mod suites;
+mod toolkit_repository;
 mod vm;

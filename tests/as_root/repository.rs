@@ -4,7 +4,7 @@
 use crate::host::{Host, Said, Server, gpusetup, machine, script, text};
 use crate::short::{self, deb};
 use crate::signer::{self, Pinned, Signer};
-use gpusetup::operation::Operation;
+use gpusetup::operation::{AddRepository, Operation};
 use gpusetup::plan::Plan;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,10 +59,10 @@ pub fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
 }
 
 /// A Debian 12 whose own repository has nothing but empty build tools.
-fn host(name: &str) -> Host {
+pub fn host(name: &str) -> Host {
     let host = Host::of(name, Path::new(&script("base", &[])));
     let headers = format!("linux-headers-{}", host.kernel());
-    let tools = ["dkms", "gcc", "gcc-12", "make", "libc6-dev", "linux-headers-amd64", &headers];
+    let tools = ["dkms", "gcc", "g++", "gcc-12", "make", "libc6-dev", "linux-headers-amd64", &headers];
     short::offer(&host, &tools.map(|name| deb(name, ":")));
     host
 }
@@ -196,6 +196,16 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     assert_eq!(host.ask(OURS).lines().count(), 4, "two keys, a source and its preferences");
 }
 
+/// The repository that a plan adds.
+fn added(plan: &[&str]) -> AddRepository {
+    let plan: Plan = serde_json::from_str(&gpusetup(plan.iter().copied()).succeeds().out).expect("a plan");
+    let repository = plan.acts().find_map(|act| match &act.operation {
+        Operation::AddRepository(repository) => Some(repository.clone()),
+        _ => None,
+    });
+    repository.expect("one is added")
+}
+
 /// A spec file of packages with nothing in them.
 fn spec(names: &[&str]) -> String {
     let head = "Name: nothing\nVersion: 1\nRelease: 1\nSummary: a test\nLicense: none\nBuildArch: noarch\n%description\na test\n";
@@ -225,12 +235,7 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     // The source as the plan for such a host has it, with the key where this test can write.
     let server = Server::of(&at("served"));
     let plan = ["plan", "--os", "rhel-9", "--gpu", "a100", "--method", "repository", "--mirror", &server.url, "--json"];
-    let plan: Plan = serde_json::from_str(&gpusetup(plan).succeeds().out).expect("a plan");
-    let repository = plan.acts().find_map(|act| match &act.operation {
-        Operation::AddRepository(repository) => Some(repository),
-        _ => None,
-    });
-    let repository = repository.expect("one is added");
+    let repository = added(&plan);
     let [file] = &repository.files_with(&[at("key.asc")])[..] else { panic!("one file") };
     let script = repository.shell();
     let refresh: Vec<_> = script.lines().last().expect("a command").split(' ').skip(1).collect();
@@ -272,4 +277,13 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     sign(&ours);
     dnf(&["install", driver[0]]).succeeds();
     machine("rpm", &["--root", text(&at("root")), "-q", driver[0]]).succeeds();
+
+    // The toolkit's source has the toolkit alone.
+    let wish = ["--profile", "toolkit", "--cuda", "13.0", "--toolkit-method", "repository", "--mirror", &server.url];
+    let toolkit = added(&[&["plan", "--os", "rhel-9", "--gpu", "a100", "--json"], &wish[..]].concat());
+    let [file] = &toolkit.files_with(&[at("key.asc")])[..] else { panic!("one file") };
+    fs::remove_file(at("repos/one.repo")).expect("removed");
+    fs::write(at("repos/two.repo"), &file.content).expect("written");
+    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"]).succeeds().out;
+    assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["cuda-toolkit-13-0"]);
 }

@@ -59,6 +59,7 @@ mod settings;
 mod status;
 mod stock;
 mod strangers;
+mod toolkit_method;
 mod update;
 mod user_data;
 mod ux;

@@ -51,7 +51,7 @@ fn preferences(new: &NewRepository) -> String {
     let any_version = new.release.filter(|_| !new.any_version.is_empty()).map(|release| {
         format!("\nPackage: {}\nPin: release {release}\nPin-Priority: 500\n", new.any_version.join(" "))
     });
-    let except = (!new.except.is_empty())
+    let except = (!new.except.is_empty() && !new.packages.is_empty())
         .then(|| format!("\nPackage: {}\nPin: version {}.*\nPin-Priority: -1\n", new.except.join(" "), new.branch));
     // Preferred to the distribution's own driver, and never a downgrade.
     let branch = (!new.packages.is_empty())

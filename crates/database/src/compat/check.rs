@@ -610,6 +610,19 @@ fn repositories(database: &Database, c: &mut Checker) {
         if patterns.peek().is_none() || !patterns.chain(&r.except).all(|pattern| is_plain(pattern, "*+.-")) {
             c.wrong(&record, "packages", "names no package, or something that is not the pattern of one");
         }
+        if let Some(of) = &r.toolkit {
+            let parts = of.packages.iter().chain([&of.package, &of.version]);
+            let filled = |text: &String| {
+                ["{series}", "{major}", "{release}"].iter().fold(text.clone(), |t, p| t.replace(p, "1"))
+            };
+            if !of.package.contains("{series}") || !parts.map(filled).all(|text| is_plain(&text, "*+.-")) {
+                c.wrong(
+                    &record,
+                    "toolkit",
+                    "names no package of a series, or something that is not the pattern of one",
+                );
+            }
+        }
         if r.release.iter().any(|text| text.contains(|ch: char| ch.is_control())) {
             c.wrong(&record, "release", "has control characters");
         }

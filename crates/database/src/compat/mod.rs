@@ -34,7 +34,7 @@ pub use machine::{Instance, Provider, System};
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
-pub use repository::{NeededRepository, PackageRepository, SigningKey};
+pub use repository::{NeededRepository, OF_TOOLKIT, PackageRepository, SigningKey, ToolkitPackages};
 pub use tally::Tally;
 
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};

@@ -4,8 +4,12 @@
 //! [`DriverOffer::repository`]: super::DriverOffer::repository
 
 use super::{Database, PackageManager, SourceId};
+use crate::version::CudaVersion;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The end of the names of files by which a host takes toolkits from a repository.
+pub const OF_TOOLKIT: &str = "-toolkit";
 
 /// A repository of one distribution's release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +37,9 @@ pub struct PackageRepository {
     /// Patterns of packages that it takes from elsewhere although they match.
     #[serde(default)]
     pub except: Vec<String>,
+    /// The packages of CUDA toolkits; none if it has none, or no source says which.
+    #[serde(default)]
+    pub toolkit: Option<ToolkitPackages>,
     /// Another repository that packages from here depend on, if it is not always enabled.
     #[serde(default)]
     pub needs: Option<NeededRepository>,
@@ -41,6 +48,44 @@ pub struct PackageRepository {
     /// Remarks for maintainers.
     #[serde(default)]
     pub note: Option<String>,
+}
+
+/// How a repository packages CUDA toolkits. In its texts `{series}` stands for `13-0`, `{major}` for `13` and `{release}` for `13.0.2`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolkitPackages {
+    /// The first series that a source names for this system.
+    pub since: CudaVersion,
+    /// The package that installs a series without a driver: `cuda-toolkit-{series}`.
+    pub package: String,
+    /// Its version: `{release}-1`.
+    pub version: String,
+    /// Patterns of that package and its dependencies in this repository.
+    pub packages: Vec<String>,
+}
+
+impl ToolkitPackages {
+    /// The package of a release.
+    pub fn package_for(&self, release: CudaVersion) -> String {
+        filled(&self.package, release)
+    }
+
+    /// The version of that package.
+    pub fn version_for(&self, release: CudaVersion) -> String {
+        filled(&self.version, release)
+    }
+
+    /// The patterns of what a release consists of.
+    pub fn patterns_for(&self, release: CudaVersion) -> Vec<String> {
+        self.packages.iter().map(|pattern| filled(pattern, release)).collect()
+    }
+}
+
+fn filled(text: &str, release: CudaVersion) -> String {
+    let CudaVersion { major, minor, .. } = release;
+    text.replace("{series}", &format!("{major}-{minor}"))
+        .replace("{major}", &major.to_string())
+        .replace("{release}", &release.to_string())
 }
 
 /// A repository that others depend on.
@@ -83,6 +128,12 @@ impl PackageRepository {
         Some(format!("{}-{}", self.id, self.archs.get(arch)?))
     }
 
+    /// The name of its files on a host that takes toolkits from it: `cuda-debian12-x86_64-toolkit`. It is another source than
+    /// the driver's, so that each is added and removed without the other.
+    pub fn toolkit_name_for(&self, arch: &str) -> Option<String> {
+        self.name_for(arch).map(|name| name + OF_TOOLKIT)
+    }
+
     /// Whether it names this package, rather than a pattern that matches it.
     pub fn names(&self, package: &str) -> bool {
         self.packages.iter().chain(&self.any_version).any(|named| named == package)
@@ -102,6 +153,7 @@ impl Database {
 
     /// The address that the repository with this name on a host is published at ([`PackageRepository::name_for`]).
     pub fn repository_published_as(&self, name: &str) -> Option<String> {
+        let name = name.strip_suffix(OF_TOOLKIT).unwrap_or(name);
         let of = |r: &PackageRepository| {
             r.archs.keys().find_map(|arch| r.url_for(arch).filter(|_| r.name_for(arch).as_deref() == Some(name)))
         };
@@ -125,8 +177,23 @@ mod tests {
         let name = repository.name_for("aarch64").expect("a name");
         assert_eq!(name, "cuda-rhel9-sbsa");
         assert_eq!(database.repository_published_as(&name), repository.url_for("aarch64"));
+        let of_toolkit = repository.toolkit_name_for("aarch64").expect("a name");
+        assert_eq!(database.repository_published_as(&of_toolkit), repository.url_for("aarch64"));
         assert_eq!(database.repository_published_as("cuda-rhel9"), None);
         let keys: Vec<_> = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
         assert_eq!(keys, ["610C7B14E068A878070DA4E99CD0A493D42D0685"]);
+    }
+
+    #[test]
+    fn a_toolkit_is_named_by_its_series() {
+        let database = known();
+        let packages = database.package_repository("cuda-debian12").and_then(|r| r.toolkit.as_ref()).expect("known");
+        let release = "13.0.2".parse().expect("a version");
+        assert_eq!(packages.package_for(release), "cuda-toolkit-13-0");
+        assert_eq!(packages.version_for(release), "13.0.2-1");
+        let patterns = packages.patterns_for(release);
+        for pattern in ["cuda-*-13-0", "cuda-toolkit-13-config-common"] {
+            assert!(patterns.iter().any(|p| p == pattern), "{patterns:?}");
+        }
     }
 }
