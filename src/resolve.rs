@@ -30,7 +30,7 @@ pub use component::Part;
 pub use conflict::{Alternative, Change, Conflict, ConflictKind, Hint};
 pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
-pub use driver::{Candidate as ChosenDriver, Install, distribution, is_over};
+pub use driver::{Candidate as ChosenDriver, Install, changes_branch, distribution, is_over};
 pub use driver_file::{DriverFile, NameError, Named};
 pub use fabric::{Joined, fits, package_beside};
 pub use known_host::KnownHost;

@@ -56,6 +56,10 @@ pub struct Packages {
     /// them in no other.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drivers: BTreeMap<String, DriverVersion>,
+    /// The branch of the driver that replaces another one, by the packages that carry its version: packages of another branch are
+    /// not those that are to come, although they have the same names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub branches: BTreeMap<String, u16>,
     /// Packages that work together only in one version: the driver and its companions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<String>,
@@ -64,7 +68,8 @@ pub struct Packages {
 impl Packages {
     fn nothing(manager: PackageManager) -> Self {
         let (install, remove, stream, alike) = (Vec::new(), Vec::new(), None, Vec::new());
-        Self { manager, install, remove, stream, versions: BTreeMap::new(), drivers: BTreeMap::new(), alike }
+        let (versions, drivers, branches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { manager, install, remove, stream, versions, drivers, branches, alike }
     }
 
     /// These are to come.
@@ -289,7 +294,8 @@ pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     let here = versions(&now);
     let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &here).is_empty();
     let other = of_the_plan(wanted, &here).is_err() || are_alike(wanted, &here).is_err();
-    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there) && !strange && !other;
+    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there);
+    let so = so && !strange && !other && are_of_branch(wanted, &here);
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
 
@@ -310,7 +316,8 @@ pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
 /// The packages of the driver that a transaction may replace: all that have its version.
 fn driver_of(wanted: &Packages, now: &BTreeMap<String, String>) -> BTreeMap<String, Versions> {
     let is_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
-    let named = wanted.drivers.keys().chain(&wanted.alike).filter_map(|name| now.get(name));
+    let named =
+        wanted.drivers.keys().chain(wanted.branches.keys()).chain(&wanted.alike).filter_map(|name| now.get(name));
     let drivers: BTreeSet<&str> = named.filter(|version| is_driver(version)).map(|version| upstream(version)).collect();
     let of_driver = now.iter().filter(|(_, version)| drivers.contains(upstream(version)));
     of_driver.map(|(name, version)| (name.clone(), Versions { before: version.clone(), after: None })).collect()
@@ -496,6 +503,12 @@ fn of_the_plan(wanted: &Packages, coming: &BTreeMap<String, String>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Whether the driver's packages that are there are of the branch that is to come.
+fn are_of_branch(wanted: &Packages, here: &BTreeMap<String, String>) -> bool {
+    let branch = |name: &String| Some(upstream(here.get(name)?).parse::<DriverVersion>().ok()?.branch);
+    wanted.branches.iter().all(|(name, planned)| branch(name).is_none_or(|branch| branch == *planned))
 }
 
 /// The versions after a transaction.

@@ -316,7 +316,13 @@ fn fingerprint(text: &str) -> Valid {
 impl Packages {
     fn valid(&self) -> Valid {
         let versions = self.versions.iter().flat_map(|(name, version)| [name, version]);
-        let names = self.install.iter().chain(&self.remove).chain(self.drivers.keys()).chain(&self.alike);
+        let names = self
+            .install
+            .iter()
+            .chain(&self.remove)
+            .chain(self.drivers.keys())
+            .chain(self.branches.keys())
+            .chain(&self.alike);
         names.chain(versions).chain(&self.stream).try_for_each(|text| package(text))?;
         // Its name is that of a file, too.
         match self.stream.as_ref().filter(|stream| stream.contains('/')) {

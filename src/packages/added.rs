@@ -55,6 +55,8 @@ pub struct RepositoryFormat {
     pub notes: fn(&NewRepository) -> Vec<Vec<String>>,
     /// The notes that the manager has.
     pub noted: FindNotes,
+    /// Whether its files say which branch comes from it, so that new ones change the branch.
+    pub has_branch: bool,
     /// The command that fetches the lists of this repository alone, by its name, and fails if the keys do not sign them.
     pub refresh: fn(name: &str) -> Vec<String>,
 }

@@ -16,7 +16,7 @@ use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
     Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, Settings,
-    is_over,
+    changes_branch, is_over,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -228,9 +228,14 @@ fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Confli
 /// upgrade would mix them.
 fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
-    let (Origin::Dpkg | Origin::Rpm, Install::Repository(offer, _)) = (installed.origin, driver.install) else {
+    let (Origin::Dpkg | Origin::Rpm, Install::Repository(offer, repository)) = (installed.origin, driver.install)
+    else {
         return Ok(());
     };
+    // The installed driver comes from there, too, in another branch.
+    if changes_branch(facts, repository) {
+        return Ok(());
+    }
     let sentence = format!(
         "driver {} is installed from packages of another repository than {}, which has driver {}: some packages of the two have \
          the same names, and upgrades would mix them",

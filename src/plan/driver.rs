@@ -38,10 +38,13 @@ pub fn install_driver(context: &StepContext) -> Step {
             }
             // Of a repository that is added, the branch is all that is known.
             let drivers = if matches!(driver.install, Install::Packages(_)) { versioned.as_slice() } else { &[] };
+            let replaced =
+                if drivers.is_empty() && context.facts.driver.is_some() { versioned.as_slice() } else { &[] };
             let alike = if context.companions.is_some() { versioned.as_slice() } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
                 drivers: drivers.iter().map(|name| ((*name).to_owned(), version)).collect(),
+                branches: replaced.iter().map(|name| ((*name).to_owned(), version.branch)).collect(),
                 alike: alike.iter().map(|name| (*name).to_owned()).collect(),
                 ..Packages::to_install(manager, names)
             });

@@ -5,7 +5,7 @@ use super::{Act, Step, StepId};
 use crate::compat::{Companion, Database, PackageRepository, SigningKey};
 use crate::host::{Facts, RepositoryFiles, RepositoryUse, repository_files};
 use crate::operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
-use crate::packages::{self, Note};
+use crate::packages::Note;
 use crate::resolve::{ChosenDriver, Install};
 use crate::system::Node;
 use std::path::Path;
@@ -17,7 +17,7 @@ const KEYS: &str = "keys";
 /// the toolkit.
 pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
     let of_driver = context.chosen.driver.as_ref().and_then(|driver| of_driver(context, database, driver));
-    let all: Vec<_> = of_driver.into_iter().chain(of_toolkit(context)).collect();
+    let all: Vec<_> = of_driver.into_iter().chain(of_toolkit(context, database)).collect();
     let title = format!("Add {}", all.first()?.title);
     let why = all.iter().map(|new| new.why.as_str()).collect::<Vec<_>>().join("; ");
     let (facts, cache) = (context.facts, &context.request.cache);
@@ -74,10 +74,10 @@ fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: 
 }
 
 /// The repository of the toolkit's packages. One that somebody else enabled is used as it is.
-fn of_toolkit<'a>(context: &'a StepContext) -> Option<Source<'a>> {
+fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Source<'a>> {
     let cuda = context.chosen.cuda.as_ref()?;
     let repository = cuda.packages?;
-    if is_enabled_by_others(context.facts, repository) {
+    if is_enabled_by_others(database, context.facts, repository) {
         return None;
     }
     let release = cuda.release.version;
@@ -101,13 +101,11 @@ fn of_toolkit<'a>(context: &'a StepContext) -> Option<Source<'a>> {
 }
 
 /// Whether such a repository is enabled, and not by gpusetup for the driver: that one gives no toolkit.
-fn is_enabled_by_others(facts: &Facts, repository: &PackageRepository) -> bool {
+fn is_enabled_by_others(database: &Database, facts: &Facts, repository: &PackageRepository) -> bool {
     let path = repository.url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
     let Some((folder, _)) = path.and_then(|(_, path)| path.rsplit_once('/')) else { return false };
-    let format = packages::of(repository.package_manager).added.as_ref();
-    let name = repository.name_for(&facts.machine.arch);
-    let ours = format.zip(name).map(|(format, name)| (format.paths)(&name)).unwrap_or_default();
-    facts.has_enabled(&[folder.to_owned()]) && !ours.iter().any(|path| is_file(facts, path))
+    let ours = Added { of: RepositoryUse::Driver, notes: &[] };
+    facts.has_enabled(&[folder.to_owned()]) && !ours.is_there(database, facts)
 }
 
 fn is_file(facts: &Facts, path: &Path) -> bool {

@@ -10,6 +10,8 @@ use crate::compat::{
 };
 use crate::host::{Facts, InstalledCompanion};
 use crate::ids::RuleId;
+use crate::packages;
+use crate::system::Node;
 use crate::version::{DriverVersion, Want, dotted};
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -411,10 +413,18 @@ fn addable<'a>(
     let repository = database.package_repository(offer.repository.adds.as_deref()?)?;
     let is_here = offer.archs.iter().any(|a| a == arch) && repository.archs.contains_key(arch);
     let is_read = facts.os.package_manager.is_none_or(|manager| manager == repository.package_manager);
-    if !is_here || !is_read || facts.has_enabled(&offer.repository.seen_as) {
+    if !is_here || !is_read || facts.has_enabled(&offer.repository.seen_as) && !changes_branch(facts, repository) {
         return None;
     }
     Some((offer.version.or_else(|| published.newest_driver(offer.branch))?, repository))
+}
+
+/// Whether gpusetup added the repository to the host, and adds it again for another branch.
+pub fn changes_branch(facts: &Facts, repository: &PackageRepository) -> bool {
+    let format = packages::of(repository.package_manager).added.as_ref().filter(|format| format.has_branch);
+    let name = repository.name_for(&facts.machine.arch);
+    let files = format.zip(name).map(|(format, name)| (format.paths)(&name)).unwrap_or_default();
+    files.iter().any(|path| matches!(facts.node(path), Some(Node::File { .. })))
 }
 
 /// Refuses a repository whose packages may need another one that is not enabled, unless it was requested: apply could fail where

@@ -24,6 +24,7 @@ mod stack;
 mod step;
 
 mod add_ons;
+mod branch_change;
 mod companions;
 mod compile_matrix;
 #[cfg(debug_assertions)]

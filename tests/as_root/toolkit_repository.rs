@@ -14,7 +14,14 @@ const DRIVER: [&str; 3] = ["nvidia-kernel-open-dkms", "nvidia-driver-cuda", "lib
 const OURS: &str = "find /etc/apt /usr/share/keyrings -name '*gpusetup*' | sort";
 
 /// A package with these files.
-fn package(folder: &Path, name: &str, version: &str, depends: &str, files: &[(&str, &str)], scripts: &[(&str, &str)]) {
+pub fn package(
+    folder: &Path,
+    name: &str,
+    version: &str,
+    depends: &str,
+    files: &[(&str, &[u8])],
+    scripts: &[(&str, &str)],
+) {
     let tree = tempfile::tempdir().expect("a folder");
     let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
     let control = format!(
@@ -40,14 +47,15 @@ fn package(folder: &Path, name: &str, version: &str, depends: &str, files: &[(&s
 fn toolkit(folder: &Path, release: &str) {
     let nvcc = format!("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n# {release}\n");
     let json = format!(r#"{{"cuda": {{"name": "CUDA SDK", "version": "{release}"}}}}"#);
-    let files = [("usr/local/cuda-13.0/bin/nvcc", nvcc.as_str()), ("usr/local/cuda-13.0/version.json", &json)];
+    let files =
+        [("usr/local/cuda-13.0/bin/nvcc", nvcc.as_bytes()), ("usr/local/cuda-13.0/version.json", json.as_bytes())];
     let set = "update-alternatives --install /usr/local/cuda cuda /usr/local/cuda-13.0 130";
     let unset = "[ \"$1\" != remove ] || update-alternatives --remove cuda /usr/local/cuda-13.0";
     let version = format!("{release}-1");
     package(folder, "cuda-toolkit-13-0-config-common", "13.0.96-1", "", &[], &[("postinst", set), ("prerm", unset)]);
     package(folder, "cuda-nvcc-13-0", "13.0.88-1", "cuda-toolkit-13-0-config-common", &files, &[]);
-    package(folder, "libcublas-13-0", "13.1.0.3-1", "", &[("usr/local/cuda-13.0/lib64/libcublas.so.13", "")], &[]);
-    package(folder, "nsight-compute-2025.3.1", "2025.3.1.4-1", "", &[("opt/nvidia/nsight-compute/ncu", "")], &[]);
+    package(folder, "libcublas-13-0", "13.1.0.3-1", "", &[("usr/local/cuda-13.0/lib64/libcublas.so.13", b"")], &[]);
+    package(folder, "nsight-compute-2025.3.1", "2025.3.1.4-1", "", &[("opt/nvidia/nsight-compute/ncu", b"")], &[]);
     package(folder, "cuda-toolkit-13-0", &version, "cuda-nvcc-13-0, libcublas-13-0, nsight-compute-2025.3.1", &[], &[]);
     package(folder, "cuda-13-0", &version, "cuda-toolkit-13-0, nvidia-driver-cuda", &[], &[]);
     package(folder, "bash", "99-1", "", &[], &[]);

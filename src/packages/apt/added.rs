@@ -14,6 +14,7 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     ],
     notes: |_| Vec::new(),
     noted: |_, _, _| Ok(Vec::new()),
+    has_branch: true,
     refresh,
 };
 

@@ -13,6 +13,7 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     folders: &[(FOLDER, |folder| vec![format!("--setopt=reposdir={folder}")])],
     notes: keys::import,
     noted: |system, _, fingerprints| keys::trusted(system, fingerprints),
+    has_branch: false,
     refresh,
 };
 

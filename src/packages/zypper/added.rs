@@ -18,6 +18,7 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     folders: &[(REPOSITORIES, |folder| vec!["--reposd-dir".to_owned(), folder.to_owned()])],
     notes,
     noted,
+    has_branch: false,
     refresh,
 };
 
