@@ -50,7 +50,7 @@ impl Mistake {
         let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
         let text = error.to_string();
         let problem = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        // The library goes on with its options.
+        // The rest names an option of the library.
         if let Some(key) = problem.strip_prefix("duplicate mapping key: ") {
             let key = key.split(", set ").next().unwrap_or(key);
             return Self { line, column, problem: format!("the key `{key}` is there twice (a duplicate)") };
