@@ -242,6 +242,19 @@ fn hardware(database: &Database, c: &mut Checker) {
             c.wrong(&record, "generation", format!("{} is not the generation of a fabric", s.generation));
         }
     }
+    c.unique("nvlinks", "gpus", database.nvlinks.iter().flat_map(|n| &n.gpus).map(ToString::to_string));
+    for n in &database.nvlinks {
+        let record = Record::of("nvlinks", "gpus", n.gpus.first().map(ToString::to_string).unwrap_or_default());
+        c.sourced(&record, &n.sources);
+        for gpu in n.gpus.iter().filter(|gpu| database.gpu(**gpu, None).is_none()) {
+            c.wrong(&record, "gpus", format!("{gpu} is not a GPU in the database"));
+        }
+        if n.links == 0 && (n.generation.is_some() || !n.joined_by.is_empty()) {
+            c.wrong(&record, "links", "a board without links has no generation, and nothing joins it");
+        } else if n.links > 0 && (n.generation.is_none() || n.joined_by.is_empty()) {
+            c.wrong(&record, "links", "links need a generation and what joins them");
+        }
+    }
     c.unique("fabrics", "generation", database.fabrics.iter().map(|f| f.generation));
     for f in &database.fabrics {
         let record = Record::of("fabrics", "generation", f.generation);

@@ -1,6 +1,7 @@
 //! Finds a GPU by its usual names: `H100`, `rtx4090`, `3090 Ti`, `A100 80GB`, `h100 sxm`.
 
-use super::{ComputeCapability, Database, Gpu};
+use super::{Database, Gpu};
+use crate::version::ComputeCapability;
 use std::cmp::Reverse;
 
 /// A name that matches no GPU, or several with different needs.

@@ -3,7 +3,7 @@
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch,
-    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile, NvSwitch,
+    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile, NvLinks, NvSwitch,
     PackageRepository, Problem, Rename, SigningKey, Source, Sxid, System, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
@@ -66,6 +66,7 @@ struct File {
     gpus: Vec<Gpu>,
     virtual_gpus: Vec<VirtualGpus>,
     nvswitches: Vec<NvSwitch>,
+    nvlinks: Vec<NvLinks>,
     fabrics: Vec<Fabric>,
     instances: Vec<Instance>,
     systems: Vec<System>,
@@ -171,6 +172,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.gpus.extend(file.gpus);
         all.virtual_gpus.extend(file.virtual_gpus);
         all.nvswitches.extend(file.nvswitches);
+        all.nvlinks.extend(file.nvlinks);
         all.fabrics.extend(file.fabrics);
         all.instances.extend(file.instances);
         all.systems.extend(file.systems);
@@ -212,6 +214,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         gpus: all.gpus,
         virtual_gpus: all.virtual_gpus,
         nvswitches: all.nvswitches,
+        nvlinks: all.nvlinks,
         fabrics: all.fabrics,
         instances: all.instances,
         systems: all.systems,

@@ -85,6 +85,7 @@ impl Database {
                 self.kind("architectures", self.architectures.iter().map(|a| (&a.sources, false))),
                 self.kind("virtual_gpus", self.virtual_gpus.iter().map(|v| (&v.sources, false))),
                 self.kind("nvswitches", self.nvswitches.iter().map(|s| (&s.sources, false))),
+                self.kind("nvlinks", self.nvlinks.iter().map(|n| (&n.sources, n.assumed.is_some()))),
                 self.kind("fabrics", self.fabrics.iter().map(|f| (&f.sources, false))),
                 self.kind("companions", self.companions.iter().map(|c| (&c.sources, false))),
                 self.kind(

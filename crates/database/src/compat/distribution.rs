@@ -1,0 +1,280 @@
+//! Distributions: their releases, packages and repositories.
+
+use super::{CompanionId, ModuleFlavour, SourceId};
+use crate::version::DriverVersion;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A distribution release: its package names and what its repositories offer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    /// `ID` of os-release.
+    pub id: String,
+    /// `VERSION_ID` of os-release: only up to the first dot if the distribution counts that way (`"9"` for Rocky 9.6),
+    /// otherwise whole (`"24.04"`). `"*"` stands for every release without a record.
+    pub version: String,
+    /// The name for readers.
+    pub name: String,
+    /// The package manager.
+    pub package_manager: PackageManager,
+    /// The initramfs tool of a standard installation.
+    pub initramfs: InitramfsTool,
+    /// The C library, `"2.36"`.
+    #[serde(default)]
+    pub glibc: Option<String>,
+    /// The major version of the default gcc.
+    #[serde(default)]
+    pub gcc: Option<u16>,
+    /// The headers of one kernel; `{release}` stands for `uname -r`, `{flavour}` for the part after its last dash, and
+    /// `{version}` for the part before.
+    pub headers: Vec<String>,
+    /// The meta-packages that follow the distribution's kernels, by the ending of the kernel's release (`-generic`,
+    /// `-cloud-amd64`). The one with an empty ending applies to all others.
+    #[serde(default)]
+    pub header_metas: Vec<HeaderMeta>,
+    /// Whether its repositories keep only the headers of the newest kernels.
+    #[serde(default)]
+    pub drops_old_headers: bool,
+    /// The package with libxml2.so.2, which the installer in CUDA's runfiles loads. None if no package has it, or if it is
+    /// unknown.
+    #[serde(default)]
+    pub libxml2: Option<String>,
+    /// The packages with modules of one kernel that a driver's modules depend on, if the kernel's own package lacks them; named
+    /// with the same placeholders as the headers.
+    #[serde(default)]
+    pub kernel_modules: Vec<String>,
+    /// The packages with modules of one kernel that NVSwitches need ([`Fabric::kernel_modules`]), if the kernel's own package lacks
+    /// them; named in the same way.
+    #[serde(default)]
+    pub fabric_modules: Vec<String>,
+    /// DKMS, and the packages needed to build a module with it.
+    pub build_tools: Vec<String>,
+    /// Repositories with some of these packages that are not enabled by default.
+    #[serde(default)]
+    pub extra_repositories: Vec<ExtraRepository>,
+    /// The default C++ compiler with the headers of its library.
+    #[serde(default)]
+    pub gxx: Option<String>,
+    /// The package of gcc in one major version; `{major}` stands for it. None if only the default one is packaged.
+    #[serde(default)]
+    pub gcc_package: Option<String>,
+    /// The package of the C++ compiler, in the same form.
+    #[serde(default)]
+    pub gxx_package: Option<String>,
+    /// The major versions that both exist for, oldest first; empty if no source states them.
+    #[serde(default)]
+    pub gccs: Vec<u16>,
+    /// For a record that stands for releases the database does not know: the release whose package names it uses.
+    #[serde(default)]
+    pub named_as: Option<String>,
+    /// NVIDIA driver packages in its repositories, preferred ones first.
+    #[serde(default)]
+    #[serde(serialize_with = "super::export::offers")]
+    pub drivers: Vec<DriverOffer>,
+    /// The repository that gpusetup can add for companions that the driver's repository lacks: the id of a
+    /// [`PackageRepository`].
+    #[serde(default)]
+    pub companion_repository: Option<String>,
+    /// A host on which only the system was installed; none if no source states its kernel.
+    #[serde(default)]
+    pub stock: Option<StockSystem>,
+    /// A note for readers.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// What a host has on which a distribution was installed and nothing else. It serves plans without a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StockSystem {
+    /// The kernel, as printed by `uname -r`, by machine architecture as printed by `uname -m`.
+    pub kernels: BTreeMap<String, String>,
+    /// `VERSION_ID` of the release that has these kernels, where it has more than the record's version: `"9.6"`.
+    #[serde(default)]
+    pub release: Option<String>,
+    /// Other names of the distribution: `al` for Amazon Linux.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// The enabled repositories, one line each as in the host's facts: address, suite and components.
+    pub repositories: Vec<String>,
+    /// The sources of the kernels.
+    pub sources: Vec<SourceId>,
+}
+
+impl Distribution {
+    /// The packages with the headers of a kernel, `uname -r`.
+    pub fn headers_of(&self, release: &str, arch: &str) -> impl Iterator<Item = String> {
+        let own = self.header_meta(release, arch).map(|meta| &meta.headers).filter(|own| !own.is_empty());
+        own.unwrap_or(&self.headers).iter().map(|name| of_kernel(name, release))
+    }
+
+    /// The packages with modules of a kernel, `uname -r`, that a driver's modules depend on.
+    pub fn modules_of(&self, release: &str, arch: &str) -> impl Iterator<Item = String> {
+        let own = self.header_meta(release, arch).map(|meta| &meta.kernel_modules).filter(|own| !own.is_empty());
+        own.unwrap_or(&self.kernel_modules).iter().map(|name| of_kernel(name, release))
+    }
+
+    /// The packages with modules of a kernel that NVSwitches need.
+    pub fn fabric_modules_of(&self, release: &str) -> impl Iterator<Item = String> {
+        self.fabric_modules.iter().map(|name| of_kernel(name, release))
+    }
+
+    /// The record of the headers meta-package for such a kernel.
+    pub fn following(&self, release: &str, arch: &str) -> Option<String> {
+        self.header_meta(release, arch).map(|meta| of_kernel(&meta.package, release))
+    }
+
+    /// The meta-package for the headers of such a kernel. The longest ending wins: -cloud-amd64 before -amd64 before none; then
+    /// the one for the kernel's series.
+    pub fn header_meta(&self, release: &str, arch: &str) -> Option<&HeaderMeta> {
+        let is_of_series = |series: &String| release.strip_prefix(series.as_str()).is_some_and(|r| r.starts_with('.'));
+        let is_its = |m: &&HeaderMeta| {
+            release.ends_with(&m.kernel)
+                && m.arch.as_deref().is_none_or(|wanted| wanted == arch)
+                && m.series.as_ref().is_none_or(is_of_series)
+        };
+        self.header_metas.iter().filter(is_its).max_by_key(|m| (m.kernel.len(), m.series.is_some()))
+    }
+}
+
+/// A repository that must be enabled first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtraRepository {
+    /// Its name for readers, `EPEL`.
+    pub name: String,
+    /// The packages found only there.
+    pub packages: Vec<String>,
+    /// Marks of an enabled repository, as in [`Repository::seen_as`]; one is enough.
+    pub seen_as: Vec<String>,
+    /// The command that enables it; `{version}` and `{arch}` stand for the host's values.
+    pub enable: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// Package managers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PackageManager {
+    /// apt-get and dpkg.
+    Apt,
+    /// dnf and rpm.
+    Dnf,
+    /// tdnf and rpm. Its commands are dnf's, but not all of its options: it ignores `--setopt=tsflags=test` and installs.
+    Tdnf,
+    /// zypper and rpm.
+    Zypper,
+}
+
+/// The tools that build an initramfs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum InitramfsTool {
+    /// Debian's and Ubuntu's.
+    UpdateInitramfs,
+    /// Red Hat's, SUSE's and newer Ubuntu's.
+    Dracut,
+    /// Arch Linux's.
+    Mkinitcpio,
+}
+
+/// A meta-package of kernel headers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderMeta {
+    /// The ending of the kernel's release.
+    pub kernel: String,
+    /// The only series it follows, `"6.8"`; none for every series without a separate one.
+    #[serde(default)]
+    pub series: Option<String>,
+    /// The machine architecture (`x86_64`, `aarch64`, `ppc64le`); none for all.
+    #[serde(default)]
+    pub arch: Option<String>,
+    /// The package. If only the package of one kernel version avoids a kernel upgrade, it is named with the placeholders of the
+    /// headers.
+    pub package: String,
+    /// The headers of one such kernel, if their name differs from that of the distribution's other kernels.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// The same for [`Distribution::kernel_modules`].
+    #[serde(default)]
+    pub kernel_modules: Vec<String>,
+}
+
+/// A driver offered by a repository.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverOffer {
+    /// The branch.
+    pub branch: u16,
+    /// The version last seen there; none if no source states it.
+    #[serde(default)]
+    pub version: Option<DriverVersion>,
+    /// The flavour.
+    pub modules: ModuleFlavour,
+    /// The machine architectures.
+    pub archs: Vec<String>,
+    /// The repository.
+    pub repository: Repository,
+    /// The packages for a host that only computes: the kernel modules, then libcuda, then the rest. The first two have the same
+    /// version.
+    pub packages: Vec<String>,
+    /// The packages for a host with a desktop, with graphics. Empty if `packages` serves both.
+    #[serde(default)]
+    pub desktop_packages: Vec<String>,
+    /// The packages, in the same repository, of companions whose version follows the driver's. A host that needs any other such
+    /// companion cannot use this offer.
+    #[serde(default)]
+    pub companions: BTreeMap<CompanionId, String>,
+    /// The newest kernel series on which the packages build, `"7.0"`. None if they follow the distribution's kernels.
+    #[serde(default)]
+    pub newest_kernel: Option<String>,
+    /// The name of its kernel module, if it is not `nvidia`: Debian's is `nvidia-current`.
+    #[serde(default)]
+    pub kernel_module: Option<String>,
+    /// The module stream to enable first (dnf), `nvidia-driver:580-dkms`.
+    #[serde(default)]
+    pub module_stream: Option<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+impl DriverOffer {
+    /// The packages for a host with or without a desktop.
+    pub fn packages_for(&self, desktop: bool) -> &[String] {
+        if desktop && !self.desktop_packages.is_empty() { &self.desktop_packages } else { &self.packages }
+    }
+
+    /// Those of the packages that have the driver's version: its kernel modules and libraries.
+    pub fn versioned_packages(&self, desktop: bool) -> &[String] {
+        let all = self.packages_for(desktop);
+        &all[..all.len().min(2)]
+    }
+}
+
+/// A package repository, and how to detect that a host has it enabled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repository {
+    /// The name for readers: `Debian non-free`, `NVIDIA's network repository`.
+    pub name: String,
+    /// Marks of an enabled repository; one is enough. For apt a component of the distribution's own archive, `non-free`, or a
+    /// suite and a component; otherwise part of the repository's name or address. Empty: always enabled.
+    #[serde(default)]
+    pub seen_as: Vec<String>,
+    /// The repository that gpusetup can add if it is not enabled: the id of a [`PackageRepository`].
+    #[serde(default)]
+    pub adds: Option<String>,
+}
+
+/// The name of a kernel's package: `kernel-devel-{release}`.
+fn of_kernel(name: &str, release: &str) -> String {
+    let (version, flavour) = release.rsplit_once('-').unwrap_or((release, ""));
+    name.replace("{release}", release).replace("{version}", version).replace("{flavour}", flavour)
+}

@@ -1,0 +1,81 @@
+//! Where facts come from, and files that can be downloaded.
+
+use super::SourceId;
+use serde::{Deserialize, Serialize};
+
+/// A subject on which whole sources differ, beyond a single fact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disagreement {
+    /// The subject.
+    pub about: String,
+    /// What each source says.
+    pub differ: String,
+    /// Which value was used, and why.
+    pub taken: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// A source of facts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The short name used in facts.
+    pub id: SourceId,
+    /// A title for readers.
+    pub title: String,
+    /// Its address, or how to find it.
+    pub location: String,
+    /// How the source knows its facts.
+    #[serde(default)]
+    pub known: Known,
+    /// Whether it is a list of GPUs supported by NVIDIA's drivers.
+    #[serde(default)]
+    pub lists_gpus: bool,
+}
+
+/// The quality of a source, best first.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Known {
+    /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list shipped with a driver.
+    Measured,
+    /// Documented by the maker.
+    Published,
+    /// Reported by others: issues, packagers, copies of documentation.
+    #[default]
+    Reported,
+    /// Inferred from facts about other releases. No source has this value; records state it in `assumed`.
+    Assumed,
+}
+
+/// A file that can be downloaded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Artifact {
+    /// The architecture: `x86_64`, `sbsa`, `aarch64`, `ppc64le`, …
+    pub arch: String,
+    /// The name of the file.
+    pub file: String,
+    /// Its URL; none if only the name is known.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// The SHA-256 in lower-case hexadecimal. A file without one is never used.
+    #[serde(default)]
+    pub sha256: Option<String>,
+    /// The size in bytes.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// The number of independent sources for this checksum.
+    #[serde(default)]
+    pub agree: u8,
+    /// A note for readers: a name that is only expected, …
+    #[serde(default)]
+    pub note: Option<String>,
+    /// How sources differ, and which value was used.
+    #[serde(default)]
+    pub disagreement: Option<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
