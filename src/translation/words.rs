@@ -97,6 +97,7 @@ pub const WORDS: &[&str] = &[
     "Missing?",
     "modules",
     "no check",
+    "nvlink",
     "of",
     "reads",
     "release",

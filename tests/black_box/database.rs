@@ -384,6 +384,8 @@ gpus:
   - {device: \"2330\", name: H100, chip: GH100, architecture: Hopper, modules: [open], sources: [notes]}
 nvswitches:
   - {device: \"22a3\", name: NVSwitch, generation: 3, sources: [notes]}
+nvlinks:
+  - {gpus: [\"2330\"], links: 18, generation: 4, joined_by: [switch], sources: [notes]}
 fabrics:
   - generation: 3
     name: HGX
@@ -448,6 +450,15 @@ distributions:
         let pointed = |l: &str| l.contains("compat/more.yaml:") && words.iter().all(|w| l.contains(w));
         assert!(said.lines().any(pointed), "{words:?}: {said}");
     }
+    for (replace, by, words) in [
+        ("links: 18, ", "links: 0, ", "nvlinks 2330: links: a board without links has no generation"),
+        ("generation: 4, joined_by", "joined_by", "nvlinks 2330: links: links need a generation"),
+        ("{gpus: [\"2330\"], links", "{gpus: [\"2331\"], links", "nvlinks 2331: gpus: 2331 is not a GPU"),
+    ] {
+        assert_eq!(good.matches(replace).count(), 1, "{replace}");
+        let said = refused(&good.replace(replace, by));
+        assert!(said.contains(words), "{words}: {said}");
+    }
 }
 
 #[test]
@@ -462,4 +473,19 @@ fn a_folder_that_is_no_database_is_said_to_be_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = load(folder.path()).expect_err("no database").to_string();
     assert!(said.contains("compat/"), "{said}");
+}
+
+#[test]
+fn the_page_of_a_card_has_its_nvlinks() {
+    for (card, line) in [
+        ("h200", "18 links of generation 4, joined by NVSwitches"),
+        ("rtx 3090", "4 links of generation 3, joined by a bridge"),
+        ("rtx 4090", "none"),
+        ("gb300", "18 links of generation 5, joined by the NVSwitches of a rack"),
+    ] {
+        let shown = crate::common::run(&["db", "show", card]);
+        assert!(shown.out.contains(&format!("  nvlink    {line}\n")), "{card}: {}", shown.out);
+    }
+    let derived = crate::common::run(&["db", "show", "h100 nvl"]).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(derived.contains("12 links of generation 4, joined by a bridge (the number is the bandwidth"), "{derived}");
 }

@@ -3,14 +3,14 @@
 use super::list::{compilers, compiles_with, kernels, knows, libraries};
 use crate::compat::{
     self, AddOn, AddOnArtifact, AddOnId, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch,
-    DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, SourceId,
+    DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, NvLinks, SourceId,
     framework_and_version,
 };
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
 use crate::render::python;
 use crate::resolve::{Card, PythonPackage, serves};
-use crate::text::{bytes, quoted};
+use crate::text::{bytes, count, quoted};
 use crate::translation::Translation;
 use crate::translation::words::PLAN_FOR;
 use crate::version::{AddOnVersion, CudaVersion, Want};
@@ -41,7 +41,11 @@ pub fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article 
         article.run.push(format!("gpusetup db list drivers --for {name}"));
     }
     article.run.push(format!("gpusetup db list cuda --for {name}"));
-    article.sources = locations(database, &card.sources);
+    let sources: Vec<_> = { card.sources.iter() }
+        .chain(nvlinks_of(database, gpu).into_iter().flat_map(|nvlinks| &nvlinks.sources))
+        .cloned()
+        .collect();
+    article.sources = locations(database, &sources);
     article
 }
 
@@ -128,6 +132,7 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
     } else if row.is_some_and(|row| row.mig) {
         all.push(("mig", "it can be divided; its profiles are not in the database".to_owned()));
     }
+    all.extend(nvlinks(database, gpu).map(|text| ("nvlink", text)));
     all.extend(fabric(database, gpu).map(|text| ("fabric", text)));
     all
 }
@@ -150,13 +155,28 @@ fn board(row: &compat::Gpu) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
+/// The NVLinks of the board, and what joins them: `18 links of generation 4, joined by NVSwitches`.
+fn nvlinks(database: &Database, gpu: &Gpu) -> Option<String> {
+    let nvlinks = nvlinks_of(database, gpu)?;
+    let Some(generation) = nvlinks.generation else { return Some("none".to_owned()) };
+    let joined: Vec<_> = nvlinks.joined_by.iter().map(|by| by.title()).collect();
+    let links = count(nvlinks.links.into(), "link");
+    let assumed = nvlinks.assumed.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+    Some(format!("{links} of generation {generation}, joined by {}{assumed}", joined.join(" or ")))
+}
+
+fn nvlinks_of<'a>(database: &'a Database, gpu: &Gpu) -> Option<&'a NvLinks> {
+    let device = gpu.device()?;
+    database.nvlinks.iter().find(|nvlinks| nvlinks.gpus.contains(&device))
+}
+
 /// The NVSwitches that join GPUs of this kind on a board of several, and what that needs.
 fn fabric(database: &Database, gpu: &Gpu) -> Option<String> {
     let device = gpu.device()?;
     let fabric = database.fabrics.iter().find(|fabric| fabric.gpus.contains(&device))?;
     let companions = database.companions.iter();
     let needs: Vec<_> = companions.filter(|c| fabric.needs.contains(&c.id)).map(|c| c.title.as_str()).collect();
-    Some(format!("NVLink, by NVSwitches on {}: needs {}", fabric.name, needs.join(", ")))
+    Some(format!("NVSwitches on {}: needs {}", fabric.name, needs.join(", ")))
 }
 
 /// A driver branch.
