@@ -373,6 +373,22 @@ pub fn fixed_container_toolkit(fixed: AddOnVersion, manager: Option<PackageManag
     Remedy::new(format!("update NVIDIA's container toolkit to {fixed} or newer"), upgrade)
 }
 
+/// A CUDA toolkit without fixes of security bulletins (GS513).
+pub fn fixed_toolkit(fixed: CudaVersion) -> Remedy {
+    let text = format!("install CUDA {fixed} or newer if your GPUs and programs allow it");
+    Remedy::new(text, [format!("gpusetup plan --cuda {fixed}")])
+}
+
+/// A driver of a branch that the newest security bulletin leaves out, although it names newer ones (GS513).
+pub fn branch_without_fixes(driver: DriverVersion, newest: &Bulletin) -> String {
+    format!(
+        "driver {driver} may be vulnerable ({}): {} names no release of branch {}; NVIDIA advises a newer branch",
+        vulnerabilities(newest),
+        bulletin(newest),
+        driver.branch
+    )
+}
+
 /// A driver without fixes of security bulletins (GS513).
 pub fn fixed_driver(fixed: DriverVersion) -> Remedy {
     Remedy::new(format!("install driver {fixed} or newer"), ["sudo gpusetup apply --upgrade"])

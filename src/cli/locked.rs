@@ -12,7 +12,7 @@ use crate::operation::{Operation, Packages};
 use crate::packages::{Versions, of, offered_versions};
 use crate::plan::{LockError, LockFile, Plan, Step, StepId};
 use crate::planning::PlanningError;
-use crate::resolve::Method;
+use crate::resolve::{Method, ToolkitMethod};
 use crate::system::System;
 use crate::system::input;
 use crate::system::output;
@@ -94,7 +94,14 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
         ));
     }
     // The packages of a repository that is yet to be added cannot be asked for.
-    let is_known = |step: &&Step| added.is_none() || step.id != StepId::InstallDriver;
+    let chosen = &plan.selection;
+    let is_known = |step: &&Step| match step.id {
+        _ if added.is_none() => true,
+        StepId::InstallDriver => chosen.driver.as_ref().is_none_or(|driver| driver.method != Method::Repository),
+        StepId::InstallCuda => chosen.cuda.as_ref().is_none_or(|cuda| cuda.method != Some(ToolkitMethod::Repository)),
+        StepId::InstallCompanions => false,
+        _ => true,
+    };
     let acts = plan.steps.iter().filter(is_known).flat_map(|step| &step.operations);
     for wanted in
         acts.filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })

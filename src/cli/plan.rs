@@ -17,7 +17,7 @@ use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
-use crate::render::cloud_init::{Wishes, user_data};
+use crate::render::cloud_init::{Wishes, files, user_data};
 use crate::text::{quoted, quoted_path, visible};
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -176,6 +176,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             };
             for missing in wishes.missing() {
                 super::say(&format!("note: {missing}"));
+            }
+            for file in files(&plan) {
+                super::say(&format!("note: the image must contain {}", visible(&file)));
             }
             super::print(&user_data(&plan, wishes))?;
         }

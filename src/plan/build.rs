@@ -330,6 +330,10 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         // The newest names the newest release.
         if let Some((newest, fixed)) = database.vulnerabilities_of(driver.version).next() {
             say(CheckId::GS513, causes::vulnerable(driver.version, newest, fixed));
+        } else if let Some(newest) = database.bulletin_without(driver.version)
+            && !is_over(driver, &context.request.today)
+        {
+            say(CheckId::GS513, causes::branch_without_fixes(driver.version, newest));
         }
         if let Install::Repository(offer, PackageRepository { needs: Some(needs), .. }) = driver.install
             && !context.facts.has_enabled(&needs.seen_as)

@@ -30,14 +30,29 @@ impl Wishes<'_> {
     }
 }
 
+/// The setting of which there may be several.
+const MODULE_OPTION: &str = "module-option";
+
+/// The files of this machine that the user-data names: they must be on the other one, too.
+pub fn files(plan: &Plan) -> Vec<String> {
+    let driver = plan.request.driver_file.iter().filter_map(|file| file.url.strip_prefix("file://")).map(str::to_owned);
+    let token = plan.request.settings.vgpu_token.iter().map(|token| token.from.display().to_string());
+    driver.chain(token).collect()
+}
+
 /// The user-data.
 pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     let mut config = String::new();
     let mut key = |name: &str, value: &str| {
         let _ = writeln!(config, "      {name}: {}", quoted(value));
     };
-    match &plan.selection.driver {
-        Some(d) => {
+    match (&plan.selection.driver, &plan.request.driver_file) {
+        (Some(d), Some(file)) => {
+            key("driver-file", file.url.strip_prefix("file://").unwrap_or(&file.url));
+            key("driver-file-sha256", &file.sha256);
+            key("modules", &d.modules.to_string());
+        }
+        (Some(d), None) => {
             // The branch: a point release may be gone from the repositories by the time the machine boots.
             key("driver", &d.branch);
             key("modules", &d.modules.to_string());
@@ -48,7 +63,7 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
             };
             key("method", method);
         }
-        None => key("driver", "none"),
+        (None, _) => key("driver", "none"),
     }
     let none = || "none".to_owned();
     key("cuda", &plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string()));
@@ -66,10 +81,26 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         key("components", &components.join(","));
     }
     key("prefix", &plan.request.prefix.display().to_string());
+    let settings = plan.request.settings.keys();
+    for (name, value) in settings.iter().filter(|(name, _)| *name != MODULE_OPTION) {
+        key(name, value);
+    }
     key("reboot", wishes.reboot);
     // Without their logins: user-data is read by more than its machine.
     if let Some(mirror) = wishes.mirrors.of_all() {
         key("mirror", mirror);
+    }
+    let mut list = |name: &str, values: Vec<String>| {
+        if !values.is_empty() {
+            let _ =
+                writeln!(config, "      {name}: [{}]", values.iter().map(|v| quoted(v)).collect::<Vec<_>>().join(", "));
+        }
+    };
+    list(MODULE_OPTION, { settings.into_iter() }.filter(|(name, _)| *name == MODULE_OPTION).map(|(_, v)| v).collect());
+    list("leave-out", plan.request.leave_out.clone());
+    list("imex-peers", plan.request.imex_peers.iter().map(ToString::to_string).collect());
+    if plan.request.library_path {
+        config += "      library-path: true\n";
     }
     let mut below = wishes.mirrors.below().peekable();
     if below.peek().is_some() {

@@ -3,7 +3,7 @@
 
 use super::mig::MigRequest;
 use crate::nvidia::DeviceState;
-use crate::text::{quoted, quoted_path};
+use crate::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -131,11 +131,16 @@ impl Settings {
 
     /// The command-line options that give these settings.
     pub fn options(&self) -> Vec<String> {
-        let states = self.states.iter().map(|state| format!("--{} {}", state.option(), quoted(&state.option_value())));
-        let modules = self.module_options.iter().map(|o| format!("--module-option {}", quoted(&o.to_string())));
-        let updates = self.updates.map(|updates| format!("--updates {}", updates.as_str()));
-        let token = self.vgpu_token.iter().map(|token| format!("--vgpu-token {}", quoted_path(&token.from)));
-        let mig = self.mig.iter().map(|mig| format!("--mig {}", quoted(&mig.layout)));
+        self.keys().into_iter().map(|(key, value)| format!("--{key} {}", quoted(&value))).collect()
+    }
+
+    /// The keys of the config file that give these settings, with their values; `module-option` as often as there are options.
+    pub fn keys(&self) -> Vec<(&'static str, String)> {
+        let states = self.states.iter().map(|state| (state.option(), state.option_value()));
+        let modules = self.module_options.iter().map(|option| ("module-option", option.to_string()));
+        let token = self.vgpu_token.iter().map(|token| ("vgpu-token", token.from.display().to_string()));
+        let updates = self.updates.map(|updates| ("updates", updates.as_str().to_owned()));
+        let mig = self.mig.iter().map(|mig| ("mig", mig.layout.clone()));
         states.chain(modules).chain(token).chain(updates).chain(mig).collect()
     }
 }

@@ -78,7 +78,7 @@ fn what_packages_cannot_give_is_refused() {
         ("debian-12", &["--prefix", "/opt"], 2, "leave --prefix out"),
         ("debian-12", &["--components", "nvcc"], 2, "installs whole toolkits"),
         ("debian-12", &["--cuda", "13.0.0"], 4, "those of CUDA 13.0 install its newest update"),
-        ("debian-12", &["--cuda", "12.4"], 4, "from CUDA 13.0 on"),
+        ("debian-12", &["--cuda", "12.3"], 4, "from CUDA 12.4 on"),
     ] {
         let said = ask(os, more);
         let words = said.err.split_whitespace().collect::<Vec<_>>().join(" ");

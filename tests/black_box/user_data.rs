@@ -51,6 +51,38 @@ fn user_data_leads_to_the_same_choice() {
 }
 
 #[test]
+fn user_data_has_everything_that_was_asked_for() {
+    let asked = "--profile driver --power-limit 300 --persistence on --ecc off --gpu-clocks default --mig 3g.40gb --updates hold --module-option nvidia.NVreg_EnableGpuFirmware=0 \
+        --module-option nvidia-uvm.uvm_disable_hmm=1 --library-path --imex-peers 10.0.0.1,10.0.0.2";
+    let ask: Vec<_> = ["plan", "--os", "ubuntu-24.04"].into_iter().chain(asked.split_whitespace()).collect();
+    let said = run(&[&ask[..], &["--gpu", "h100", "--format", "cloud-init"]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(config.path(), config_in(&said.out)).expect("written");
+    let config = config.path().display().to_string();
+    let there = run(&["plan", "--config", &config, "--os", "ubuntu-24.04", "--gpu", "h100", "--json"]).json();
+    let here = run(&[&ask[..], &["--gpu", "h100", "--json"]].concat()).json();
+    for key in ["settings", "imex_peers", "library_path"] {
+        assert_eq!(there["request"][key], here["request"][key], "{key}: {}", said.out);
+    }
+    assert_eq!(there["request"]["settings"]["states"].as_array().map(Vec::len), Some(4), "{there}");
+}
+
+#[test]
+fn user_data_takes_the_driver_from_the_file_that_was_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("NVIDIA-Linux-x86_64-570.211.01-grid.run");
+    std::fs::write(&file, "#! /bin/sh\n").expect("written");
+    let file = file.display().to_string();
+    let said =
+        run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver-file", &file, "--format", "cloud-init"]);
+    let config = config_in(&said.out);
+    assert!(config.contains(&format!("driver-file: \"{file}\"\ndriver-file-sha256: \"")), "{config}{}", said.err);
+    assert!(!config.contains("method:") && !config.contains("driver: "), "{config}");
+    assert!(said.err.contains(&format!("the image must contain {file}")), "{}", said.err);
+}
+
+#[test]
 fn the_examples_of_user_data_have_a_config_that_is_understood() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/cloud-init");
     let mut seen = 0;

@@ -1,47 +1,70 @@
 //! Known vulnerabilities: what NVIDIA's security bulletins say of what is installed.
 
 use super::no_driver_of_its_own;
-use crate::causes;
+use crate::causes::{self, Remedy};
 use crate::compat::Bulletin;
 use crate::doctor::{Evidence, Verdict};
 use crate::host::{MachineKind, Toolkit};
 
+/// What is installed, and what it lacks, if anything.
+struct Judged {
+    what: String,
+    lacks: Option<(String, Remedy)>,
+}
+
 /// The host's driver, every CUDA toolkit, and NVIDIA's container toolkit. A host without the fixes works, so this warns only.
 pub fn has_fixes(seen: &Evidence) -> Verdict {
     let toolkits = seen.facts.toolkits.iter().filter(|_| seen.facts.machine.kind != MachineKind::Jetson);
-    let verdicts = driver(seen).into_iter().chain(container_toolkit(seen));
-    let verdicts = verdicts.chain(toolkits.map(|found| toolkit(seen, found)));
-    Verdict::worst(verdicts)
-        .unwrap_or_else(|| Verdict::skip("neither a driver of this host nor a toolkit is installed"))
+    let judged: Vec<_> = { driver(seen).into_iter() }
+        .chain(container_toolkit(seen))
+        .chain(toolkits.map(|found| toolkit(seen, found)))
+        .collect();
+    if judged.is_empty() {
+        return Verdict::skip("neither a driver of this host nor a toolkit is installed");
+    }
+    let (mut causes, mut texts, mut commands) = (Vec::new(), Vec::new(), Vec::new());
+    let mut saw = Vec::new();
+    for Judged { what, lacks } in judged {
+        saw.push(what);
+        if let Some((cause, remedy)) = lacks {
+            causes.push(cause);
+            texts.push(remedy.text);
+            commands.extend(remedy.commands);
+        }
+    }
+    let verdict = match causes.is_empty() {
+        true => Verdict::pass(),
+        false => Verdict::warn(causes.join("; ")).helped(Remedy { text: texts.join("; "), commands }),
+    };
+    saw.into_iter().fold(verdict, Verdict::saw)
 }
 
-fn driver(seen: &Evidence) -> Option<Verdict> {
+fn driver(seen: &Evidence) -> Option<Judged> {
     let driver = seen.facts.driver.as_ref().filter(|_| no_driver_of_its_own(seen).is_none())?.version;
-    let mut missing = seen.bulletins.iter().filter_map(|bulletin| Some((bulletin, bulletin.missing_from(driver)?)));
     // The newest names the newest release.
-    let verdict = missing.next().map_or_else(Verdict::pass, |(newest, fixed)| {
-        Verdict::warn(causes::vulnerable(driver, newest, fixed)).helped(causes::fixed_driver(fixed))
-    });
-    Some(verdict.saw(format!("driver {driver}")))
+    let mut missing = seen.bulletins.iter().filter_map(|bulletin| Some((bulletin, bulletin.missing_from(driver)?)));
+    let lacks =
+        missing.next().map(|(newest, fixed)| (causes::vulnerable(driver, newest, fixed), causes::fixed_driver(fixed)));
+    Some(Judged { what: format!("driver {driver}"), lacks })
 }
 
-fn container_toolkit(seen: &Evidence) -> Option<Verdict> {
+fn container_toolkit(seen: &Evidence) -> Option<Judged> {
     let version = seen.containers.toolkit_version?;
     let missing = |bulletin| Some((bulletin, Bulletin::missing_from_container_toolkit(bulletin, version)?));
-    let verdict = seen.bulletins.iter().find_map(missing).map_or_else(Verdict::pass, |(newest, fixed)| {
+    let lacks = seen.bulletins.iter().find_map(missing).map(|(newest, fixed)| {
         let remedy = causes::fixed_container_toolkit(fixed, seen.facts.os.package_manager);
-        Verdict::warn(causes::vulnerable_container_toolkit(version, newest, fixed)).helped(remedy)
+        (causes::vulnerable_container_toolkit(version, newest, fixed), remedy)
     });
-    Some(verdict.saw(format!("NVIDIA Container Toolkit {version}")))
+    Some(Judged { what: format!("NVIDIA Container Toolkit {version}"), lacks })
 }
 
-fn toolkit(seen: &Evidence, found: &Toolkit) -> Verdict {
+fn toolkit(seen: &Evidence, found: &Toolkit) -> Judged {
     let (version, path) = (found.version, found.path.display());
     let missing = |bulletin| Some((bulletin, Bulletin::missing_from_toolkit(bulletin, version)?));
-    let verdict = seen.bulletins.iter().find_map(missing).map_or_else(Verdict::pass, |(newest, fixed)| {
-        let text = format!("install CUDA {fixed} or newer if your GPUs and programs allow it");
-        Verdict::warn(causes::vulnerable_toolkit(version, newest, fixed))
-            .advise(text, [format!("gpusetup plan --cuda {fixed}")])
-    });
-    verdict.saw(format!("CUDA {version} in {path}"))
+    let lacks = seen
+        .bulletins
+        .iter()
+        .find_map(missing)
+        .map(|(newest, fixed)| (causes::vulnerable_toolkit(version, newest, fixed), causes::fixed_toolkit(fixed)));
+    Judged { what: format!("CUDA {version} in {path}"), lacks }
 }

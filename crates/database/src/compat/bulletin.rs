@@ -54,6 +54,13 @@ impl Database {
         self.bulletins.iter().filter_map(move |bulletin| Some((bulletin, bulletin.missing_from(driver)?)))
     }
 
+    /// The newest bulletin about drivers, if it names newer branches and not this driver's, whose fixes nobody published then.
+    pub fn bulletin_without(&self, driver: DriverVersion) -> Option<&Bulletin> {
+        let newest = self.bulletins.iter().find(|bulletin| !bulletin.fixed.is_empty())?;
+        let is_named = newest.fixed.iter().any(|fixed| fixed.branch == driver.branch);
+        (!is_named && newest.fixed.iter().any(|fixed| fixed.branch > driver.branch)).then_some(newest)
+    }
+
     /// The bulletins whose fixes a toolkit lacks, newest first, each with the first release that has them.
     pub fn vulnerabilities_of_toolkit(&self, toolkit: CudaVersion) -> impl Iterator<Item = (&Bulletin, CudaVersion)> {
         let missing = move |bulletin: &Bulletin| bulletin.missing_from_toolkit(toolkit);
@@ -77,6 +84,16 @@ mod tests {
         assert_eq!(months("580.159.03"), ["2026-09"]);
         assert_eq!(months("580.178.04"), [""; 0]);
         assert_eq!(months("470.256.02"), [""; 0], "no bulletin names it: its end of life is told instead");
+    }
+
+    #[test]
+    fn a_branch_between_those_of_the_newest_bulletin_has_no_fixes() {
+        let month = |version: &str| {
+            let driver: DriverVersion = version.parse().expect("a version");
+            known().bulletin_without(driver).map(|bulletin| bulletin.published.as_str())
+        };
+        assert_eq!((month("590.48.01"), month("580.178.04"), month("580.65.06")), (Some("2026-09"), None, None));
+        assert_eq!(month("999.1.1"), None, "it is newer than the bulletin");
     }
 
     #[test]
