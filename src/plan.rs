@@ -44,6 +44,7 @@ pub use mig::{
     units_of,
 };
 pub use mixed::{has_runfile, keep_one_driver};
+pub use needs::Demand;
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;
 pub use reboot::why_reboot;

@@ -12,48 +12,28 @@ use crate::operation::{Download, Operation, Packages, Run, Standing, Unpack, pac
 use crate::packages::of;
 use crate::packages::supply::Supply;
 use crate::paths::RESERVE;
-use crate::plan::{Act, Plan, Room, State, Step};
+use crate::plan::{Act, Demand, Plan, Room, State, Step};
 use crate::private::{Extent, private_directory};
-use crate::system::{Space, System};
-use crate::text::bytes;
+use crate::system::System;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Refuses a plan that this host has no room for.
 pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
-    // What is needed of each file system, and whether that is all of it.
-    let mut needs: Vec<(Space, u64, bool)> = Vec::new();
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
     let kept = changes.then(|| Room { path: RESERVE.into(), bytes: Some(reserve::size(on, plan)) });
     let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| &s.room).cloned();
-    for Room { path, bytes: amount } in steps.chain(kept) {
-        let space = on.space(&path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
-        if space.read_only {
-            return Err(Failure::Blocked(format!(
-                "{} cannot be written: its file system is read-only",
-                path.display()
-            )));
-        }
-        let (known, is_known) = (amount.unwrap_or(0), amount.is_some());
-        match needs.iter_mut().find(|(s, ..)| s.file_system == space.file_system) {
-            Some((_, sum, all_known)) => {
-                *sum += known;
-                *all_known &= is_known;
+    let demands = Demand::sum(steps.chain(kept), |path| {
+        let space = on.space(path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
+        match space.read_only {
+            true => {
+                Err(Failure::Blocked(format!("{} cannot be written: its file system is read-only", path.display())))
             }
-            None => needs.push((space, known, is_known)),
+            false => Ok(space),
         }
-    }
-    for (space, amount, all_known) in &needs {
-        if *amount > space.free_bytes {
-            let (want, free) = (bytes(*amount), bytes(space.free_bytes));
-            let least = if *all_known { "" } else { "at least " };
-            let sentence = format!(
-                "{} has too little room ({}): {least}{want} are needed, {free} are free",
-                space.path.display(),
-                CheckId::GS602
-            );
-            return Err(Failure::Blocked(sentence));
-        }
+    })?;
+    if let Some(sentence) = demands.iter().find_map(Demand::shortage) {
+        return Err(Failure::Blocked(format!("{} ({})", sentence, CheckId::GS602)));
     }
     let from_cache = |o: &Operation| matches!(o, Operation::Run(Run { verified, .. }) if !verified.is_empty());
     let executes = plan.acts().any(|a| !a.satisfied && from_cache(&a.operation));

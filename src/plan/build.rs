@@ -670,7 +670,7 @@ impl Plan {
 
     /// The plan with its totals computed.
     pub(super) fn summed(self) -> Self {
-        let mut plan = self.with_needs();
+        let mut plan = self.with_needs().with_room_judged();
         plan.totals = totals(&plan.steps);
         plan
     }

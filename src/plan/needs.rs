@@ -1,9 +1,12 @@
 //! What each step needs in addition to its operations: disk space, accepted licences, an idle driver. The plan includes
 //! this, so that the code that carries it out need not know the steps.
 
-use super::{Plan, Room, State, Step, StepId};
+use super::{Plan, Room, State, Step, StepId, Warning};
+use crate::ids::CheckId;
 use crate::operation::Operation;
 use crate::resolve::Request;
+use crate::system::Space;
+use crate::text::bytes;
 use std::path::{Path, PathBuf};
 
 impl Plan {
@@ -18,6 +21,65 @@ impl Plan {
             step.licensed = step.installs_nvidias();
             step.idle_driver = matches!(step.id, StepId::InstallDriver | StepId::RemoveDriver);
         }
+        self
+    }
+}
+
+/// What a plan needs of one file system.
+#[derive(Debug, Clone)]
+pub struct Demand {
+    /// The file system.
+    pub space: Space,
+    /// The bytes that are known to be needed.
+    pub bytes: u64,
+    /// Whether all that is needed is known.
+    pub is_whole: bool,
+}
+
+impl Demand {
+    /// What places need, summed by file system.
+    pub fn sum<E>(
+        rooms: impl IntoIterator<Item = Room>,
+        mut space_at: impl FnMut(&Path) -> Result<Space, E>,
+    ) -> Result<Vec<Self>, E> {
+        let mut all: Vec<Self> = Vec::new();
+        for room in rooms {
+            let space = space_at(&room.path)?;
+            let (bytes, is_whole) = (room.bytes.unwrap_or(0), room.bytes.is_some());
+            match all.iter_mut().find(|demand| demand.space.file_system == space.file_system) {
+                Some(demand) => {
+                    demand.bytes += bytes;
+                    demand.is_whole &= is_whole;
+                }
+                None => all.push(Self { space, bytes, is_whole }),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Says that the file system has too little room, if so (GS602).
+    pub fn shortage(&self) -> Option<String> {
+        let Self { space, bytes: wanted, is_whole } = self;
+        let least = if *is_whole { "" } else { "at least " };
+        (*wanted > space.free_bytes).then(|| {
+            let (want, free) = (bytes(*wanted), bytes(space.free_bytes));
+            format!("{} has too little room: {least}{want} are needed, {free} are free", space.path.display())
+        })
+    }
+}
+
+impl Plan {
+    /// Warns of file systems that have too little room now.
+    pub(super) fn with_room_judged(mut self) -> Self {
+        let spaces = &self.host.space;
+        let nearest = |path: &Path| {
+            { spaces.iter() }.filter(|s| path.starts_with(&s.path)).max_by_key(|s| s.path.as_os_str().len())
+        };
+        let rooms = { self.steps.iter() }.filter(|step| step.state == State::Needed).flat_map(|step| &step.room);
+        let known = rooms.filter(|room| nearest(&room.path).is_some()).cloned();
+        let demands = Demand::sum(known, |path| nearest(path).cloned().ok_or(())).unwrap_or_default();
+        let short: Vec<_> = demands.iter().filter_map(Demand::shortage).collect();
+        self.warnings.extend(short.into_iter().map(|text| Warning { check: CheckId::GS602.into(), text }));
         self
     }
 }

@@ -33,7 +33,11 @@ pub fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
         "{name} from NVIDIA's network repository, which installs no driver; its components are updated with the system, within \
          CUDA {series}"
     );
-    step(StepId::InstallCuda, title, why, vec![Act::needed(Operation::Packages(transaction))])
+    let mut out = step(StepId::InstallCuda, title, why, vec![Act::needed(Operation::Packages(transaction))]);
+    // The packages have what the runfile has, and apt and dnf do not say before apply how much that is: the archives, and twice
+    // as much unpacked.
+    out.disk_bytes = cuda.artifact.and_then(|runfile| runfile.artifact.size).map(|size| size * 3);
+    out
 }
 
 /// Whether `/usr/local/cuda` is an alternative of packages, or becomes one.

@@ -43,6 +43,26 @@ fn a_plan_in_a_container_says_which_wishes_are_the_hosts() {
 }
 
 #[test]
+fn a_plan_warns_of_a_file_system_without_room() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", None);
+    let space = |path: &str, free: u64, of: u64| json!({"path": path, "free_bytes": free, "read_only": false, "no_exec": false, "file_system": of});
+    let small =
+        |facts: &mut Value| facts["space"] = json!([space("/", 100_000_000, 1), space("/usr/local", 1 << 40, 2)]);
+    let plan = plan_for(&tree, small, &["--cuda", "12.8"]).json();
+    let said = warnings(&plan, "GS602");
+    assert!(
+        matches!(&said[..], [one] if one.starts_with("/ has too little room: ") && one.ends_with("100 MB are free")),
+        "{said:?}"
+    );
+    let both =
+        |facts: &mut Value| facts["space"] = json!([space("/", 1_000_000, 1), space("/usr/local", 1_000_000, 2)]);
+    let packages = ["--cuda", "12.8", "--toolkit-method", "repository"];
+    assert_eq!(warnings(&plan_for(&tree, both, &packages).json(), "GS602").len(), 2, "packages need room, too");
+    let large = |facts: &mut Value| facts["space"] = json!([space("/", 1 << 40, 1)]);
+    assert_eq!(warnings(&plan_for(&tree, large, &["--cuda", "12.8"]).json(), "GS602"), [""; 0]);
+}
+
+#[test]
 fn assumed_gpus_replace_those_of_a_description() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "1eb8", None);
     assert_eq!(gpus(&tree.run(&["plan", "--json"]).json()), ["10de:1eb8"]);
