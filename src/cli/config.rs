@@ -1,7 +1,7 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::help::variable;
-use super::{Problem, judges_off, lists, say, shared_options};
+use super::{Problem, flags, judges_off, lists, say, shared_options};
 use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
@@ -168,6 +168,9 @@ fn has_login(value: &str) -> bool {
     value.split("://").skip(1).any(|rest| rest.split('/').next().is_some_and(|authority| authority.contains('@')))
 }
 
+/// The options of which `none` leaves something out of the plan.
+const LEFT_OUT: [&str; 3] = ["driver", "cuda", "cudnn"];
+
 fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
     // A file of comments sets nothing.
     let map: BTreeMap<String, Texts> = yaml::read::<Option<_>>(text)
@@ -192,8 +195,19 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
             Problem::usage(sentence).hint(format!("if that is one value, write {key}: \"{}\"", values.join(",")))
         );
     }
+    let (judges_off, flags) = (judges_off(&options), flags(&options));
+    let is_meant = |key: &str| judges_off.contains(&key) || flags.contains(&key);
+    if let Some((key, _)) = map.iter().find(|(key, Texts(values))| *values == ["false"] && !is_meant(key)) {
+        let (path, line) = (path.display(), line_of(key));
+        let sentence = format!(
+            "the config file {path}: line {line}: `{key}` takes a text, and YAML reads no, off and false as false"
+        );
+        return Err(Problem::usage(sentence).hint(match LEFT_OUT.contains(&key.as_str()) {
+            true => format!("to leave it out, write {key}: none"),
+            false => format!("without it, leave the key `{key}` out"),
+        }));
+    }
     // A flag that is false is not given.
-    let judges_off = judges_off(&options);
     let says = |key: &String, values: &Vec<String>| {
         !values.is_empty() && (*values != ["false"] || judges_off.contains(&key.as_str()))
     };
@@ -245,5 +259,13 @@ mod tests {
             (&off["gpu-clocks"], &off["compute-mode"], off.get("upgrade")),
             (&vec!["false".to_owned()], &vec!["false".to_owned()], None)
         );
+        for (text, hint) in [
+            ("driver: no\n", "to leave it out, write driver: none"),
+            ("method: auto\ncache: off\n", "without it, leave the key `cache` out"),
+        ] {
+            let refused = read(text).expect_err("a text is wanted");
+            assert!(refused.message.contains("YAML reads no, off and false as false"), "{}", refused.message);
+            assert_eq!(refused.hints, [hint]);
+        }
     }
 }

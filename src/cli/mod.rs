@@ -287,6 +287,12 @@ fn judges_off(all: &clap::Command) -> Vec<&str> {
     all.get_arguments().filter(judges).filter_map(|a| a.get_long()).collect()
 }
 
+/// The names of those that take no value.
+fn flags(all: &clap::Command) -> Vec<&str> {
+    let is_flag = |a: &&clap::Arg| !a.get_action().takes_values();
+    all.get_arguments().filter(is_flag).filter_map(|a| a.get_long()).collect()
+}
+
 /// The names of those that take several values.
 fn lists(all: &clap::Command) -> Vec<&str> {
     let takes_several = |a: &&clap::Arg| matches!(a.get_action(), clap::ArgAction::Append);
