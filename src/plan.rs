@@ -40,8 +40,8 @@ pub use blocked::{keeps_out, kept_out, let_load};
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use mig::{
-    AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, of_gpus, partition, partition_of, start as start_unit,
-    units_of,
+    AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, mig_program, of_gpus, partition, partition_of,
+    start as start_unit, units_of,
 };
 pub use mixed::{has_runfile, keep_one_driver};
 pub use needs::Demand;

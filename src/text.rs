@@ -222,7 +222,12 @@ pub fn padded(text: &str, width: usize) -> String {
 
 /// One of something, or several: `1 reboot`, `2 reboots`.
 pub fn count(number: u64, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+    counted(number, what, &format!("{what}s"))
+}
+
+/// The same with any plural: `2 NVSwitches`, `1 GPU responds`.
+pub fn counted(number: u64, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
 }
 
 /// GPUs in a sentence, by their bus addresses, of so many that the host has: `GPU 0000:17:00.0`, `GPUs 0000:17:00.0 and 0000:2a:00.0`,

@@ -210,9 +210,11 @@ mod tests {
     /// Runs a script with other commands in place of dpkg's and apt's, and returns the list of held packages.
     fn run(script: &str, folder: &std::path::Path) -> String {
         let (list, ran) = (folder.join("held"), folder.join("ran"));
-        let packages = "linux-image-6.1 6.1.1\nlibnvidia-compute-580 580.95.05-0ubuntu1\nnvidia-imex 2:580.95.05\nlibnvidia-535 535.1\n";
+        let packages = "installed linux-image-6.1 6.1.1\ninstalled libnvidia-compute-580 580.95.05-0ubuntu1\n\
+                        installed nvidia-imex 2:580.95.05\ninstalled libnvidia-535 535.1\n\
+                        config-files libnvidia-gl-580 580.95.05-0ubuntu1\n";
         let text = script
-            .replace("dpkg-query -W -f '${Package} ${Version}\\n'", &format!("printf '{packages}'"))
+            .replace("dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'", &format!("printf '{packages}'"))
             .replace("apt-mark -q", &format!("sh -c 'echo $* >>{}' -- ", ran.display()))
             .replace(HELD, &list.display().to_string());
         let output = Command::new("sh").args(["-euc", &text]).output().expect("a shell");

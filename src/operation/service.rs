@@ -47,6 +47,12 @@ impl Service {
         format!("systemctl {} --now {}\n", self.verb(), quoted(&self.unit))
     }
 
+    /// The same after the file of the unit was written: one that is active is to run again, with what the file says now.
+    pub fn shell_again(&self) -> String {
+        let unit = quoted(&self.unit);
+        format!("systemctl daemon-reload\nsystemctl enable {unit}\nsystemctl restart {unit}\n")
+    }
+
     fn verb(&self) -> &'static str {
         if self.enabled { "enable" } else { "disable" }
     }

@@ -11,6 +11,7 @@ use crate::operation::{Device, Link, Operation, Run, WriteFile};
 use crate::paths::{MIG_LAYOUT, MIG_UNIT, MIG_WANTED};
 use crate::resolve::Request;
 use crate::version::Want;
+use std::path::Path;
 
 /// What is to become of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,9 @@ pub struct AtBoot {
     /// gpusetup, by its absolute path.
     pub program: String,
 }
+
+/// What the unit has gpusetup do.
+const RESTORE: &str = " mig restore";
 
 /// Seconds that a unit may take to stop or start.
 const UNIT_LIMIT: u64 = 180;
@@ -170,7 +174,7 @@ fn unit(database: &Database, program: &str) -> String {
          [Service]\n\
          Type=oneshot\n\
          ExecStartPre=-/sbin/modprobe nvidia\n\
-         ExecStart={program} mig restore\n\
+         ExecStart={program}{RESTORE}\n\
          TimeoutStartSec=1h\n\
          \n\
          [Install]\n\
@@ -178,6 +182,13 @@ fn unit(database: &Database, program: &str) -> String {
         of(true),
         of(false)
     )
+}
+
+/// The program that restores layouts at boot, if the operation writes the unit that does.
+pub fn mig_program(operation: &Operation) -> Option<&str> {
+    let Operation::WriteFile(file) = operation else { return None };
+    let command = { file.content.lines() }.find_map(|line| line.strip_prefix("ExecStart="))?;
+    command.strip_suffix(RESTORE).filter(|_| file.path == Path::new(MIG_UNIT))
 }
 
 /// The units of the database that have one of these roles.

@@ -2,9 +2,9 @@
 //! other, each with its reason, stopping at the first failure.
 
 use crate::operation::{Link, Operation, Unpack};
-use crate::plan::{Plan, State};
+use crate::plan::{Act, Plan, State, Step, mig_program};
 use crate::resolve::summary;
-use crate::text::{one_line, quoted_path, visible};
+use crate::text::{one_line, quoted, quoted_path, visible};
 use std::collections::BTreeSet;
 
 /// The script.
@@ -31,12 +31,24 @@ pub fn sh(plan: &Plan) -> String {
                     {
                         out += &format!("mkdir -p {}\n", quoted_path(folder));
                     }
-                    out += &act.operation.shell();
+                    out += &match &act.operation {
+                        Operation::Service(service) if service.enabled && is_written(step, &service.unit) => {
+                            service.shell_again()
+                        }
+                        operation => operation.shell(),
+                    };
                 }
             }
         }
     }
     out
+}
+
+/// Whether the step writes the file of a unit.
+fn is_written(step: &Step, unit: &str) -> bool {
+    step.operations.iter().filter(|act| !act.satisfied).any(
+        |act| matches!(&act.operation, Operation::WriteFile(file) if file.path.file_name().is_some_and(|name| name == unit)),
+    )
 }
 
 /// The plan's warnings, a comment each.
@@ -59,11 +71,21 @@ fn needs(plan: &Plan) -> String {
             _ => &[],
         }
     };
-    let programs: BTreeSet<_> = acts.flat_map(|act| programs(&act.operation)).collect();
+    let programs: BTreeSet<_> = acts.clone().flat_map(|act| programs(&act.operation)).collect();
     let check = |program| {
         format!(
             "command -v {program} >/dev/null || {{ echo \"{program} is missing: install it and run this again\" >&2; exit 2; }}\n"
         )
     };
-    programs.into_iter().map(check).collect()
+    programs.into_iter().map(check).chain(acts.filter_map(restores)).collect()
+}
+
+/// Stops where boots would lack the program that restores their MIG instances.
+fn restores(act: &Act) -> Option<String> {
+    let program = mig_program(&act.operation)?;
+    let shown = visible(program);
+    let lacks = format!(
+        "{shown} is missing, and boots restore the MIG instances with it: install gpusetup there and run this again"
+    );
+    Some(format!("test -x {} || {{ echo {} >&2; exit 2; }}\n", quoted(program), quoted(&lacks)))
 }

@@ -4,6 +4,7 @@ use crate::common::Ran;
 use crate::settings::{Host, step};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
 
 const LAYOUT: &str = "4g.20gb,2g.10gb,1g.5gb";
 const UNIT: &str = "etc/systemd/system/gpusetup-mig.service";
@@ -86,4 +87,22 @@ fn a_layout_that_a_gpu_cannot_have_is_refused_before_anything_changes() {
     let ran = run(&host, "off", &["plan", "--json"]).json();
     let mig = step(&ran, "mig").expect("a step");
     assert_eq!(mig["operations"].as_array().map(Vec::len), Some(3), "the GPUs are not partitioned: {mig}");
+}
+
+#[test]
+fn a_script_stops_where_boots_would_lack_gpusetup() {
+    let host = host();
+    let script = run(&host, LAYOUT, &["plan", "--format", "sh"]).out;
+    let check = script.lines().find(|line| line.starts_with("test -x ")).expect("a check");
+    let stops = |program: &str| {
+        let check = check.replace("/usr/bin/gpusetup ||", &format!("{program} ||"));
+        Command::new("sh").args(["-euc", &check]).output().expect("sh runs")
+    };
+    assert!(stops("/bin/sh").status.success(), "{check}");
+    let lacking = stops("/nowhere/gpusetup");
+    assert_eq!(lacking.status.code(), Some(2), "{check}");
+    let said = String::from_utf8_lossy(&lacking.stderr);
+    assert!(said.starts_with("/usr/bin/gpusetup is missing, and boots restore the MIG instances with it"), "{said}");
+    let without = host.run(&["plan", "--profile", "driver", "--format", "sh"]).out;
+    assert!(!without.contains("test -x"), "{without}");
 }

@@ -223,6 +223,17 @@ fn an_option_that_another_file_sets_is_a_conflict() {
 }
 
 #[test]
+fn a_script_that_runs_again_restarts_the_unit_that_it_wrote() {
+    let host = Host::saying("");
+    let script = host.run(&["plan", "--format", "sh", "--persistence", "on", "--profile", "driver"]).out;
+    let unit = "gpusetup-gpu-settings.service";
+    let lines = format!("systemctl daemon-reload\nsystemctl enable {unit}\nsystemctl restart {unit}\n");
+    let (before, after) = script.split_once(&lines).unwrap_or_else(|| panic!("{script}"));
+    assert!(before.contains(&format!("cat >/etc/systemd/system/{unit} ")), "{script}");
+    assert!(!after.contains(unit) && !before.contains("enable --now gpusetup"), "{script}");
+}
+
+#[test]
 fn a_plan_names_the_settings_that_boots_no_longer_make() {
     let host = Host::saying("");
     host.tree.write(UNIT, "[X-gpusetup]\nStates=[{\"power-limit\":300000},{\"ecc\":false}]\n");

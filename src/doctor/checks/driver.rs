@@ -10,14 +10,14 @@ use crate::host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS, Secu
 use crate::ids::CheckId;
 use crate::plan::{has_runfile, keep_one_driver, keeps_out, kept_out, let_load, rebuild_image};
 use crate::resolve::Card;
-use crate::text::{quoted, quoted_path};
+use crate::text::{count, quoted, quoted_path};
 use std::path::{Path, PathBuf};
 
 /// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and no GPU has a problem.
 pub fn on_the_bus(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
     if !facts.gpus.is_empty() {
-        return Verdict::pass().saw(format!("{} NVIDIA GPUs", facts.gpus.len()));
+        return Verdict::pass().saw(count(facts.gpus.len() as u64, "NVIDIA GPU"));
     }
     if !facts.has_no_gpu() {
         return Verdict::skip("the PCI bus does not show here whether there is a GPU");

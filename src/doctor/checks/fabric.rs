@@ -7,6 +7,7 @@ use crate::doctor::{Answer, Evidence, Verdict};
 use crate::host::InstalledCompanion;
 use crate::operation::{Operation, Service};
 use crate::resolve::fits;
+use crate::text::counted;
 use crate::version::DriverVersion;
 
 /// Fabric Manager on hosts with NVSwitches, and the fabric state of each GPU, because the switches may be visible only to
@@ -107,7 +108,7 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     let facts = &seen.facts;
     let needs_manager = || seen.needed_companions.iter().any(|of| of.id == CompanionId::FABRIC_MANAGER);
     let driver = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty() || needs_manager())?;
-    let switches = format!("{} NVSwitches", facts.nvswitches.len());
+    let switches = counted(facts.nvswitches.len() as u64, "NVSwitch", "NVSwitches");
     let (version, title) = (driver.version, seen.fabric_title());
     let Some(companion) = &seen.fabric_companion else {
         return Some(Verdict::skip(format!("{title} is not in the database")).saw(switches));

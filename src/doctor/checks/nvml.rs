@@ -10,6 +10,7 @@ use crate::ids::CheckId;
 use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown, codes};
 use crate::operation::{Operation, Service};
 use crate::paths::MIG_LAYOUT;
+use crate::text::counted;
 
 /// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
 pub fn answers(seen: &Evidence) -> Verdict {
@@ -27,8 +28,10 @@ pub fn answers(seen: &Evidence) -> Verdict {
         return unanswered(seen, refused);
     }
     let driver = nvml.driver.as_deref().unwrap_or("of unknown version");
-    let mut verdicts =
-        vec![Verdict::pass().saw(format!("NVML: driver {driver}, {} GPUs respond", answering(nvml).count()))];
+    let mut verdicts = vec![Verdict::pass().saw(format!(
+        "NVML: driver {driver}, {}",
+        counted(answering(nvml).count() as u64, "GPU responds", "GPUs respond")
+    ))];
     let silent = nvml.gpus.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
     verdicts.extend(silent.filter(|(_, refused)| !is_fault(refused)).map(|(gpu, refused)| {
         Verdict::fail(format!("{{gpus}} {{does|do}} not respond: {}", refused.says))

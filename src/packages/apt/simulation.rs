@@ -17,7 +17,8 @@ pub const HOLDS: Holds = Holds {
     held,
     tool: None,
     kernels: &["linux-image-*", "linux-headers-*", "linux-modules-*"],
-    list: "dpkg-query -W -f '${Package} ${Version}\\n'",
+    // One that was removed keeps its configuration, and is in the list, too.
+    list: "dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' | sed -n 's/^installed //p'",
 };
 
 /// Stanzas of `Package`, `Architecture` and `Auto-Installed`.
