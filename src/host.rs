@@ -598,6 +598,11 @@ impl Facts {
         self.other_drivers.iter().find(|other| !are_alternatives(driver, other)).map(|other| [driver, other])
     }
 
+    /// The lowest compute capability of the GPUs, as far as known.
+    pub fn oldest_gpu(&self) -> Option<ComputeCapability> {
+        self.gpus.iter().filter_map(|gpu| gpu.compute_capability).min()
+    }
+
     /// The libraries of all add-ons.
     pub fn add_on_files(&self) -> impl Iterator<Item = &AddOnFiles> {
         self.cudnn.iter().chain(&self.add_ons)

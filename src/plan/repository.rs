@@ -66,8 +66,9 @@ fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: 
     let (repository, names) = context.companions.as_ref()?.added_repository()?;
     let is_one = |of: &&Companion| names.iter().any(|name| of.is_package(name));
     let companion = database.companions.iter().find(is_one)?;
-    let why = format!("{} comes from there; nothing else does, and only what its key has signed", names.join(" and "));
-    let any_version = names.iter().map(|name| (*name).to_owned()).collect();
+    let (first, come) = (names.first()?, if names.len() == 1 { "comes" } else { "and what it needs come" });
+    let why = format!("{first} {come} from there; only companions of the driver do, and only what its key has signed");
+    let any_version = repository.companions(database);
     let title = &companion.repository.as_ref()?.name;
     let except = repository.except.clone();
     Some(Source { repository, of: RepositoryUse::Driver, title, why, packages: &[], any_version, except, branch })
