@@ -92,6 +92,7 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
     let (Some(driver), Some(companions)) = (driver.filter(is_chosen), &context.companions) else {
         return Ok(());
     };
+    let Some(joined) = companions.joined else { return Ok(()) };
     let is_essential = |of: &&Companion| of.peers.is_none() && context.facts.machine.kind != MachineKind::Container;
     let missing: Vec<_> = companions.unavailable().filter(is_essential).collect();
     if missing.is_empty() {
@@ -101,7 +102,7 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
     let sentence = format!(
         "{}: {}. Driver {} comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not \
          yet initialized)",
-        companions.reason(),
+        joined.sentence(),
         needs.join("; "),
         driver.version
     );

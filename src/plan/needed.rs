@@ -100,13 +100,13 @@ impl<'a> Companions<'a> {
         })
     }
 
-    /// The repository that is added for some of them, and the packages that come from it.
-    pub fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&str>)> {
+    /// The repository that is added for some of them, and those that come from it.
+    pub fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&'a Companion>)> {
         let added =
             |part: &Part<'a>| if let Source::Added(_, repository) = part.source { Some(repository) } else { None };
         let repository = self.parts.iter().find_map(added)?;
         let parts = self.parts.iter().filter(|part| added(part).is_some());
-        Some((repository, parts.flat_map(|part| part.source.names()).collect()))
+        Some((repository, parts.map(|part| part.companion).collect()))
     }
 
     /// Those that NVSwitches need and the user has to install.
