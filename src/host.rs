@@ -27,6 +27,7 @@ mod openpgp;
 mod os;
 mod pci;
 mod probe;
+mod rdma;
 mod reader;
 mod repositories;
 mod secure_boot;
@@ -82,6 +83,9 @@ pub struct Facts {
     pub gpus: Vec<Gpu>,
     /// NVSwitch bridges, by bus address, or the functions that manage switches that are not on the bus.
     pub nvswitches: Vec<NvSwitch>,
+    /// Its RDMA adapters; none if it has none. None in facts of older gpusetup versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<Rdma>,
     /// The installed kernels, the running one and the next to boot.
     pub kernels: Kernels,
     /// The version of the gcc that `cc` or `gcc` leads to, `12.2.0`.
@@ -379,6 +383,17 @@ pub struct InstalledDriver {
     pub alternative: Option<bool>,
 }
 
+/// RDMA adapters: InfiniBand, RoCE, EFA.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct Rdma {
+    /// Their names below `/sys/class/infiniband`, `mlx5_0`; without those that only manage NVSwitches.
+    pub adapters: Vec<String>,
+    /// Whether the loaded RDMA modules have the interface that nvidia-peermem needs, as those of MLNX_OFED and DOCA-OFED have.
+    /// None for a tree, or if the kernel's symbols cannot be read.
+    pub has_peer_memory: Option<bool>,
+}
+
 /// An installed companion of the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
@@ -596,6 +611,11 @@ impl Facts {
     pub fn two_drivers(&self) -> Option<[&InstalledDriver; 2]> {
         let driver = self.driver.as_ref()?;
         self.other_drivers.iter().find(|other| !are_alternatives(driver, other)).map(|other| [driver, other])
+    }
+
+    /// The lowest compute capability of the GPUs, as far as known.
+    pub fn oldest_gpu(&self) -> Option<ComputeCapability> {
+        self.gpus.iter().filter_map(|gpu| gpu.compute_capability).min()
     }
 
     /// The libraries of all add-ons.

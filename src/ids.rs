@@ -282,6 +282,8 @@ ids! {
     GS802 = "GS802",
     /// Containers can use the GPUs.
     GS803 = "GS803",
+    /// RDMA adapters can reach the memory of GPUs (GPUDirect RDMA).
+    GS804 = "GS804",
     /// The firmware assigned address space to every GPU's memory.
     GS901 = "GS901",
     /// PCIe peer-to-peer is not restricted (ACS, IOMMU).

@@ -28,6 +28,7 @@ mod reboot;
 mod removal;
 mod repair;
 mod repository;
+mod requested;
 mod settings;
 mod step_id;
 mod toolkit;

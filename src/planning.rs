@@ -7,7 +7,7 @@ use crate::ids::RuleId;
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
 use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair};
-use crate::resolve::{Conflict, ConflictKind, Request, summary};
+use crate::resolve::{Conflict, ConflictKind, Request, summary, with_companions};
 use crate::system::System;
 
 /// The input for plans, in addition to the host's facts and the request. See the crate's main page for an example.
@@ -100,7 +100,7 @@ impl<'a> Planner<'a> {
             }
             InBundle::Nothing => (request, Vec::new()),
         };
-        let request = self.locked(&facts, request)?;
+        let request = self.locked(&facts, with_companions(self.database, request)?)?;
         // Installed versions that fit are kept regardless of the repositories, so their long lists need not be read.
         let has_lists = self.bundle.is_some() || self.repositories.is_some();
         let may_be_kept = facts.driver.is_some() || !facts.toolkits.is_empty();
@@ -142,7 +142,7 @@ impl<'a> Planner<'a> {
     ///
     /// If the lock file is not for this host.
     pub fn prepared(&self, facts: Facts, request: Request) -> Result<(Facts, Request), PlanningError> {
-        let request = self.locked(&facts, request)?;
+        let request = self.locked(&facts, with_companions(self.database, request)?)?;
         Ok((self.with_offers(facts), request))
     }
 

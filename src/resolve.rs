@@ -4,6 +4,7 @@
 mod add_on;
 mod alternative;
 mod card;
+mod companion;
 mod component;
 mod conflict;
 mod cuda;
@@ -26,6 +27,7 @@ mod wanted;
 
 pub use add_on::ChosenAddOn;
 pub use card::{Card, known_card};
+pub use companion::with_companions;
 pub use component::Part;
 pub use conflict::{Alternative, Change, Conflict, ConflictKind, Hint};
 pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
@@ -42,7 +44,7 @@ pub use supply::Supply;
 pub use toolkit_method::{ToolkitMethod, toolkit_repository};
 
 pub use crate::compat::cuda_arch;
-use crate::compat::{AddOnId, Database, MACHINES, ModuleFlavour};
+use crate::compat::{AddOnId, CompanionId, Database, MACHINES, ModuleFlavour};
 use crate::host::{Facts, Gpu, UNKNOWN_ARCHITECTURE};
 use crate::ids::{Recorded, Rule, RuleId};
 use crate::paths::CACHE;
@@ -51,7 +53,7 @@ use add_on::none_is_impossible;
 use alternative::with_alternative;
 use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -69,6 +71,9 @@ pub struct Request {
     /// Other requested add-ons, by name: `best`, `latest`, a version or a range.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub add_ons: BTreeMap<AddOnId, Want<AddOnVersion>>,
+    /// Companions of the driver that are installed on request, by name: `dcgm`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub companions: BTreeSet<CompanionId>,
     /// Frameworks that must run, `torch==2.9`.
     #[serde(default)]
     pub frameworks: Vec<String>,
@@ -133,6 +138,7 @@ impl Request {
             cuda: Want::Best,
             cudnn: Want::Best,
             add_ons: BTreeMap::new(),
+            companions: BTreeSet::new(),
             frameworks: Vec::new(),
             brought_cuda: None,
             components: Vec::new(),

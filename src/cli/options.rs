@@ -106,7 +106,7 @@ pub struct RequestOptions {
     pub cudnn: Option<String>,
     /// Add-on to install too: nccl, tensorrt==10.13, "cutensor>=2.2, <3"
     ///
-    /// May be given several times. `gpusetup db list add-ons` lists them.
+    /// May be given several times. `gpusetup db list add-ons` lists them. `dcgm` installs DCGM from NVIDIA's repository and starts it.
     #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
     pub with: Vec<String>,
     /// Choose versions for this framework: torch==2.9, "torch>=2.4,<2.6", jax
@@ -647,6 +647,7 @@ impl RequestOptions {
             cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
             cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
             add_ons: add_ons(&self.with)?,
+            companions: BTreeSet::new(),
             frameworks: whole_ranges(&self.frameworks),
             brought_cuda: None,
             components: self.components.clone(),

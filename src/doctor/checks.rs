@@ -11,6 +11,7 @@ mod log;
 mod nvml;
 mod packages;
 mod python;
+mod rdma;
 mod repositories;
 mod rivals;
 mod security;
@@ -294,6 +295,15 @@ pub const CHECKS: &[Check] = &[
         reads: "the version of nv-fabricmanager, its unit, the driver's version, NVML's fabric state of each GPU",
         run: fabric::manager,
         needs: &[Sense::Libraries, Sense::FabricManager],
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &[CheckId::GS501],
+    },
+    Check {
+        id: CheckId::GS804,
+        reads: "/sys/class/infiniband, the kernel's symbols, the loaded modules, the flavour of the driver's modules",
+        run: rdma::gpudirect,
+        needs: &[],
         runtime: true,
         facts_suffice: true,
         follows_from: &[CheckId::GS501],

@@ -499,7 +499,10 @@ fn companion_remedies(database: &Database, facts: &Facts, needed: &[Companion]) 
     let distribution = distribution(database, facts);
     let packaged = facts.driver.as_ref().filter(|driver| driver.origin != Origin::Runfile);
     let remedy = |of: &Companion| match of.version {
-        VersionRule::Own => Some(Supply::of(of, database, distribution, facts)?.remedy(of, facts)),
+        VersionRule::Own => {
+            let driver = facts.driver.as_ref()?.version;
+            Some(Supply::of(of, database, distribution, facts, (driver, facts.oldest_gpu()))?.remedy(of, facts))
+        }
         VersionRule::Driver | VersionRule::Branch => {
             package_beside(distribution, facts, of, packaged?.version)?;
             Some(causes::apply_companion(of))

@@ -187,7 +187,10 @@ fn nothing_is_wrong_with_a_sound_host() {
     assert!(!report.has_failed(true) && report.first().is_none());
     // It has no settings, no NVSwitch, no second GPU, no containers, no superchip, and that is all that does not apply.
     let others: Vec<_> = report.checks.iter().filter(|f| f.status != Status::Pass).map(|f| f.id).collect();
-    assert_eq!(others, [CheckId::GS521, CheckId::GS801, CheckId::GS902, CheckId::GS803, CheckId::GS909]);
+    assert_eq!(
+        others,
+        [CheckId::GS521, CheckId::GS801, CheckId::GS804, CheckId::GS902, CheckId::GS803, CheckId::GS909]
+    );
 }
 
 #[test]

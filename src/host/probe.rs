@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, Os, PathState, SCHEMA, Toolkit, Unreadable,
     add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
-    machine, modprobe, modules, os, pci, repositories, secure_boot, states_at_boot, toolkit,
+    machine, modprobe, modules, os, pci, rdma, repositories, secure_boot, states_at_boot, toolkit,
 };
 use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
@@ -85,6 +85,8 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let (cudnn, add_ons) = found.into_iter().partition(|a| a.add_on == AddOnId::CUDNN);
     let modprobe = modprobe::configuration(system);
     let gcc = compiler::gcc(reader, packages, &machine.arch);
+    let managers: Vec<_> = nvswitches.iter().map(|switch| switch.address.as_str()).collect();
+    let rdma = rdma::rdma(reader, &managers);
     Ok(Facts {
         mig: None,
         schema: SCHEMA.to_owned(),
@@ -120,6 +122,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         os,
         gpus,
         nvswitches,
+        rdma,
         kernels,
         driver,
         toolkits,

@@ -103,6 +103,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         os: os(distribution, version),
         gpus,
         nvswitches,
+        rdma: None,
         kernels: kernels(release, distribution.package_manager),
         gcc: None,
         compilers: Vec::new(),

@@ -5,8 +5,8 @@ use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
-    estimate, fabric, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, toolkit, updates,
-    verify, vgpu_licence,
+    estimate, fabric, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested, toolkit,
+    updates, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, DriverOffer, PackageRepository, ReleaseLimit};
@@ -96,6 +96,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     let context = StepContext::new(host, request, resolution);
     prerequisites::not_without_tools(&context)?;
     fabric::not_without_fabric(host.database, &context)?;
+    requested::not_without_source(host.database, &context)?;
     Ok(chosen)
 }
 

@@ -1,8 +1,9 @@
-//! The step that sets up what NVSwitches need besides the driver: Fabric Manager and other companions, in the driver's version,
-//! held together with it, and started.
+//! The step that sets up what comes besides the driver: what NVSwitches need, such as Fabric Manager, in the driver's version and held
+//! together with it, and what the user asks for, such as DCGM.
 
 use super::context::{StepContext, skipped, step};
 use super::needed::Companions;
+use super::requested;
 use super::settings::fabric_modules;
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, Companion, PackageManager};
@@ -14,9 +15,9 @@ use crate::resolve::{ChosenDriver, Method};
 use crate::system::Node;
 use std::path::Path;
 
-/// The step; none for a host without NVSwitches.
+/// The step; none for a host without NVSwitches, unless something is requested.
 pub fn set_up_companions(context: &StepContext) -> Option<Step> {
-    let companions = context.companions.as_ref()?;
+    let Some(companions) = context.companions.as_ref() else { return requested::without_driver(context) };
     let title = format!("Set up {}", companions.titles());
     if context.facts.machine.kind == MachineKind::Container {
         return Some(skipped(StepId::InstallCompanions, title, "they run on the host of this container"));
@@ -40,7 +41,7 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
             "they are not installed with this driver: see the warning",
         ));
     }
-    let mut out = step(StepId::InstallCompanions, title, companions.joined.sentence(), acts);
+    let mut out = step(StepId::InstallCompanions, title, companions.reason(), acts);
     if companions.archives().next().is_some() {
         out.disk_bytes = companions.archives().map(|(_, archive)| archive.size.map(|size| size * 3)).sum();
     }
@@ -70,7 +71,8 @@ fn unpack(context: &StepContext, of: &Companion, archive: &Artifact) -> Vec<Act>
 fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Act> {
     let driver = context.chosen.driver.as_ref().filter(|driver| driver.is_kept() || !is_packaged(driver))?;
     let manager = context.distribution?.package_manager;
-    let tool = tool(context).filter(|_| holds_nothing(context.facts) && is_packaged(driver));
+    let holds = companions.joined.is_some() && holds_nothing(context.facts) && is_packaged(driver);
+    let tool = tool(context).filter(|_| holds);
     let names = companions.packages().map(|(name, _)| name).chain(tool).map(str::to_owned);
     let names: Vec<_> = names.chain(module_packages(context)).collect();
     let following = companions.packages().filter(|(_, follows)| *follows);
@@ -82,7 +84,7 @@ fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Ac
 /// The packages with the modules that reach the NVSwitches, if the kernel's own package may lack them and a repository has them.
 /// Once the modules are loaded at every boot, they are there.
 pub fn module_packages(context: &StepContext) -> Vec<String> {
-    let needs = context.companions.as_ref().map(|of| of.joined.fabric.kernel_modules.as_slice()).unwrap_or_default();
+    let needs = context.companions.as_ref().map(Companions::kernel_modules).unwrap_or_default();
     let (Some(distribution), Some(kernel), Some(offered)) =
         (context.distribution, context.facts.kernel(), &context.facts.offered)
     else {
@@ -96,7 +98,7 @@ pub fn module_packages(context: &StepContext) -> Vec<String> {
 
 /// Loads the modules that reach the NVSwitches, now and at every boot.
 fn modules(context: &StepContext, companions: &Companions) -> Vec<Act> {
-    let names = &companions.joined.fabric.kernel_modules;
+    let names = companions.kernel_modules();
     if names.is_empty() {
         return Vec::new();
     }
@@ -107,8 +109,9 @@ fn modules(context: &StepContext, companions: &Companions) -> Vec<Act> {
     [file].into_iter().chain(load).collect()
 }
 
-/// Holds the driver and its companions together. `changed`: packages are added to an installed driver.
+/// Holds the driver and the companions of its version together. `changed`: packages are added to an installed driver.
 fn hold(context: &StepContext, companions: &Companions, changed: bool) -> Option<Act> {
+    companions.joined?;
     let driver = context.chosen.driver.as_ref().filter(|driver| is_packaged(driver))?;
     let manager = context.distribution?.package_manager;
     packages::of(manager).holds.as_ref()?;

@@ -21,7 +21,7 @@ pub struct StepContext<'a> {
     pub chosen: &'a Resolution<'a>,
     /// The host's distribution, if the database knows it.
     pub distribution: Option<&'a Distribution>,
-    /// What its NVSwitches need besides the driver.
+    /// What it gets besides the driver.
     pub companions: Option<Companions<'a>>,
     /// The companions in the database.
     pub known_companions: &'a [Companion],
@@ -34,7 +34,7 @@ impl<'a> StepContext<'a> {
     pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
         let directory = |series| request.prefix.join(format!("cuda-{series}"));
         let toolkit = chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series()));
-        let companions = Companions::of(host, chosen, !request.imex_peers.is_empty());
+        let companions = Companions::of(host, chosen, request);
         let known_companions = &host.database.companions;
         Self {
             facts: host.facts,
@@ -58,6 +58,11 @@ impl StepContext<'_> {
     pub fn installed(&self) -> Option<&Toolkit> {
         let path = self.toolkit()?;
         self.facts.toolkits.iter().find(|t| t.path == path)
+    }
+
+    /// Whether the driver keeps its version until the user upgrades it, because NVSwitches need companions of the same.
+    pub fn holds_driver(&self) -> bool {
+        self.companions.as_ref().is_some_and(|companions| companions.joined.is_some())
     }
 
     /// Whether the toolkit will have a component, by NVIDIA's name.

@@ -32,7 +32,8 @@ pub fn install_driver(context: &StepContext) -> Step {
             let mut names = offer.packages_for(desktop).to_vec();
             let mut versioned: Vec<_> = offer.versioned_packages(desktop).iter().map(String::as_str).collect();
             if let Some(companions) = &context.companions {
-                names.extend(companions.packages().map(|(name, _)| name).chain(tool(context)).map(str::to_owned));
+                let tool = tool(context).filter(|_| context.holds_driver());
+                names.extend(companions.packages().map(|(name, _)| name).chain(tool).map(str::to_owned));
                 names.extend(module_packages(context));
                 versioned.extend(companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name));
             }
@@ -40,7 +41,7 @@ pub fn install_driver(context: &StepContext) -> Step {
             let drivers = if matches!(driver.install, Install::Packages(_)) { versioned.as_slice() } else { &[] };
             let replaced =
                 if drivers.is_empty() && context.facts.driver.is_some() { versioned.as_slice() } else { &[] };
-            let alike = if context.companions.is_some() { versioned.as_slice() } else { &[] };
+            let alike = if context.holds_driver() { versioned.as_slice() } else { &[] };
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
                 drivers: drivers.iter().map(|name| ((*name).to_owned(), version)).collect(),
@@ -52,9 +53,9 @@ pub fn install_driver(context: &StepContext) -> Step {
                 Install::Repository(..) => format!(", the newest of branch {} there", version.branch),
                 _ => String::new(),
             };
-            let follows = match &context.companions {
-                Some(_) => "held at its version, because what NVSwitches need must have the same",
-                None => "it is updated with the system",
+            let follows = match context.holds_driver() {
+                true => "held at its version, because what NVSwitches need must have the same",
+                false => "it is updated with the system",
             };
             let why = format!("from {}{which}; {follows}", offer.repository.name);
             let mut acts = let_go(context.facts, manager, context.known_companions);

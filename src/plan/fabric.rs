@@ -7,20 +7,20 @@ use crate::causes::{self, Remedy};
 use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::resolve::{ChosenDriver, Conflict, Method, Supply};
+use crate::resolve::{ChosenDriver, Conflict, Joined, Method, Supply};
 use crate::version::Want;
 
 /// What the user has to install or configure, a sentence or two each.
 pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver, all: &Companions) -> Vec<String> {
-    if context.facts.machine.kind == MachineKind::Container {
+    let Some(joined) = all.joined.filter(|_| context.facts.machine.kind != MachineKind::Container) else {
         return Vec::new();
-    }
+    };
     let (following, separate): (Vec<_>, Vec<_>) = all.unavailable().partition(|of| of.version != VersionRule::Own);
     let mut texts = Vec::new();
     if !following.is_empty() {
-        texts.push(with_driver(database, context, driver, all, &following, &separate));
+        texts.push(with_driver(database, context, driver, joined, &following, &separate));
     } else if let Some(text) = besides(database, context, driver, &separate) {
-        texts.push(format!("{}: {text}", all.joined.sentence()));
+        texts.push(format!("{}: {text}", joined.sentence()));
     }
     texts.extend(all.unconfigured().map(|(companion, file)| causes::name_peers(companion, file)));
     texts
@@ -31,7 +31,7 @@ fn with_driver(
     database: &Database,
     context: &StepContext,
     driver: &ChosenDriver,
-    all: &Companions,
+    joined: Joined,
     following: &[&Companion],
     separate: &[&Companion],
 ) -> String {
@@ -41,9 +41,9 @@ fn with_driver(
         let place = package.map(|name| format!(" (package {name} in NVIDIA's repository)")).unwrap_or_default();
         causes::companion(of, driver.version) + &place
     };
-    let sentences = run_elsewhere(database, all.joined.fabric).into_iter().chain(following.iter().map(needed));
+    let sentences = run_elsewhere(database, joined.fabric).into_iter().chain(following.iter().map(needed));
     let sentences: Vec<_> = sentences.collect();
-    let mut text = format!("{}: {}", all.joined.sentence(), sentences.join(". "));
+    let mut text = format!("{}: {}", joined.sentence(), sentences.join(". "));
     let names: Vec<_> = separate.iter().map(|of| package(context, driver, of)).collect();
     if !names.is_empty() {
         text += &format!(", with {} from NVIDIA's repository", names.join(", "));
@@ -79,7 +79,8 @@ fn besides(
 
 /// How to get a companion whose version does not depend on the driver's.
 fn remedy(database: &Database, context: &StepContext, of: &Companion) -> Option<Remedy> {
-    let supply = Supply::of(of, database, context.distribution, context.facts);
+    let has = (context.chosen.driver.as_ref()?.version, context.chosen.oldest_gpu());
+    let supply = Supply::of(of, database, context.distribution, context.facts, has);
     Some(supply.filter(|_| of.version == VersionRule::Own)?.remedy(of, context.facts))
 }
 
@@ -91,6 +92,7 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
     let (Some(driver), Some(companions)) = (driver.filter(is_chosen), &context.companions) else {
         return Ok(());
     };
+    let Some(joined) = companions.joined else { return Ok(()) };
     let is_essential = |of: &&Companion| of.peers.is_none() && context.facts.machine.kind != MachineKind::Container;
     let missing: Vec<_> = companions.unavailable().filter(is_essential).collect();
     if missing.is_empty() {
@@ -100,7 +102,7 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
     let sentence = format!(
         "{}: {}. Driver {} comes from the runfile, and gpusetup cannot install that beside it: CUDA would fail with error 802 (system not \
          yet initialized)",
-        companions.joined.sentence(),
+        joined.sentence(),
         needs.join("; "),
         driver.version
     );

@@ -2,13 +2,13 @@
 //! are no longer available.
 
 use super::{DatabaseId, Plan, StepId};
-use crate::compat::{Artifact, CudaArtifact, Database, DriverArtifact, DriverVariant};
+use crate::compat::{Artifact, CompanionId, CudaArtifact, Database, DriverArtifact, DriverVariant};
 use crate::host::{Facts, SystemId};
 use crate::operation::{Download, Operation};
 use crate::resolve::{Method, Request, SelectedComponent, SelectedCuda, Selection, cuda_arch};
 use crate::version::{Version, VersionError, Want};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -31,6 +31,9 @@ pub struct LockFile {
     pub system: SystemId,
     /// The locked versions.
     pub selection: Selection,
+    /// Companions of the driver that were requested, such as DCGM.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub companions: BTreeSet<CompanionId>,
     /// All downloaded files with their checksums.
     pub artifacts: Vec<LockedArtifact>,
     /// The versions of packages by name, as the package manager writes them.
@@ -88,6 +91,7 @@ impl LockFile {
             database: plan.database.clone(),
             system: SystemId::of(&plan.host),
             selection: plan.selection.clone(),
+            companions: plan.request.companions.clone(),
             artifacts: artifacts(database, plan),
             packages,
         }
@@ -125,6 +129,7 @@ impl LockFile {
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
             cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
             add_ons: add_ons.collect::<Result<_, LockError>>()?,
+            companions: self.companions.clone(),
             frameworks: Vec::new(),
             brought_cuda: None,
             components: components(selected).map(|c| c.name.clone()).collect(),

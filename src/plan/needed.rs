@@ -1,13 +1,17 @@
-//! What the NVSwitches of a host need besides the driver, and how each companion comes to the host.
+//! What a host gets besides the driver, and how each companion comes to the host: what its NVSwitches need, and what the user
+//! asks for.
 
 use crate::compat::{Artifact, Companion, PackageRepository, VersionRule};
 use crate::host::InstalledCompanion;
-use crate::resolve::{ChosenDriver, Install, Joined, KnownHost, Method, Resolution, Supply, fits, package_beside};
+use crate::resolve::{
+    ChosenDriver, Install, Joined, KnownHost, Method, Request, Resolution, Supply, fits, package_beside,
+};
+use crate::version::ComputeCapability;
 
-/// What the NVSwitches of a host need besides the driver that was chosen.
+/// What a host gets besides the driver that was chosen.
 pub struct Companions<'a> {
-    /// The NVSwitches.
-    pub joined: Joined<'a>,
+    /// The NVSwitches, if the host has some. The driver is held at its version, because they need companions of the same.
+    pub joined: Option<Joined<'a>>,
     parts: Vec<Part<'a>>,
     /// Whether the user named the hosts that a companion connects.
     has_peers: bool,
@@ -19,6 +23,8 @@ pub struct Companions<'a> {
 struct Part<'a> {
     companion: &'a Companion,
     source: Source<'a>,
+    /// Whether the user asks for it.
+    is_requested: bool,
     /// Whether systemd starts it at boot already.
     is_enabled: bool,
 }
@@ -28,10 +34,10 @@ struct Part<'a> {
 enum Source<'a> {
     /// It is installed, and fits the driver.
     Installed,
-    /// This package is installed, from a repository that is enabled or added for the driver.
-    Package(&'a str),
-    /// This package is installed, from a repository that is added for it.
-    Added(&'a str, &'a PackageRepository),
+    /// These packages are installed, from a repository that is enabled or added for the driver.
+    Packages(Vec<String>),
+    /// These packages are installed, from a repository that is added for them.
+    Added(Vec<String>, &'a PackageRepository),
     /// This archive is unpacked.
     Archive(&'a Artifact),
     /// gpusetup cannot install it.
@@ -39,25 +45,50 @@ enum Source<'a> {
 }
 
 impl<'a> Companions<'a> {
-    /// None for a host without NVSwitches, or without a driver. `has_peers`: the user named the hosts that a companion connects.
-    pub fn of(host: &KnownHost<'a, '_>, chosen: &Resolution<'a>, has_peers: bool) -> Option<Self> {
-        let (joined, driver) = (host.joined()?, chosen.driver.as_ref()?);
+    /// None without a driver, or if nothing is needed or requested. What runs already starts again with another driver.
+    pub fn of(host: &KnownHost<'a, '_>, chosen: &Resolution<'a>, request: &Request) -> Option<Self> {
+        let (joined, driver) = (host.joined(), chosen.driver.as_ref()?);
         let part = |companion: &'a Companion| {
             let installed = host.facts.companions.iter().find(|found| found.id == companion.id);
-            let source = source(host, driver, companion, installed);
-            Part { companion, source, is_enabled: installed.is_some_and(|found| found.enabled) }
+            let is_requested = request.companions.contains(&companion.id);
+            let is_enabled = installed.is_some_and(|found| found.enabled);
+            let source = match companion.on_request && !is_requested {
+                true => Source::Installed,
+                false => source(host, driver, chosen.oldest_gpu(), companion, installed),
+            };
+            Part { companion, source, is_requested, is_enabled }
         };
-        let parts = joined.needs(host.database).map(part).collect();
-        Some(Self { joined, parts, has_peers, driver_is_kept: driver.is_kept() })
+        let needed = joined.into_iter().flat_map(|joined| joined.needs(host.database)).map(part);
+        let others = host.database.companions.iter().filter(|of| of.on_request).map(part);
+        let driver_is_kept = driver.is_kept();
+        let is_concerned = |part: &Part| part.is_requested || part.is_enabled && !driver_is_kept;
+        let parts: Vec<_> = needed.chain(others.filter(is_concerned)).collect();
+        (!parts.is_empty()).then_some(Self { joined, parts, has_peers: !request.imex_peers.is_empty(), driver_is_kept })
+    }
+
+    /// Why the host gets them, for a sentence: `this host has 6 NVSwitches`.
+    pub fn reason(&self) -> String {
+        let titles = |is_requested| {
+            let others =
+                self.parts.iter().filter(|part| part.companion.on_request && part.is_requested == is_requested);
+            others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>().join(" and ")
+        };
+        let said = |titles: String, why: &str| (!titles.is_empty()).then(|| format!("{titles} {why}"));
+        let needed = self.joined.map(Joined::sentence);
+        let others = [said(titles(true), "was requested"), said(titles(false), "is installed and uses the driver")];
+        needed.into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The kernel modules through which the NVSwitches are reached.
+    pub fn kernel_modules(&self) -> &'a [String] {
+        self.joined.map(|joined| joined.fabric.kernel_modules.as_slice()).unwrap_or_default()
     }
 
     /// The packages that are installed, with whether their version follows the driver's.
-    pub fn packages(&self) -> impl Iterator<Item = (&'a str, bool)> {
-        self.parts.iter().filter_map(|part| match part.source {
-            Source::Package(name) | Source::Added(name, _) => {
-                Some((name, part.companion.version == VersionRule::Driver))
-            }
-            Source::Installed | Source::Archive(_) | Source::Unavailable => None,
+    pub fn packages(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.parts.iter().flat_map(|part| {
+            let follows = part.companion.version == VersionRule::Driver;
+            part.source.names().map(move |name| (name, follows))
         })
     }
 
@@ -69,20 +100,26 @@ impl<'a> Companions<'a> {
         })
     }
 
-    /// The repository that is added for some of them, and the packages that come from it.
-    pub fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&'a str>)> {
-        let added = || {
-            self.parts.iter().filter_map(|part| match part.source {
-                Source::Added(name, repository) => Some((name, repository)),
-                _ => None,
-            })
-        };
-        let (_, repository) = added().next()?;
-        Some((repository, added().map(|(name, _)| name).collect()))
+    /// The repository that is added for some of them, and those that come from it.
+    pub fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&'a Companion>)> {
+        let added =
+            |part: &Part<'a>| if let Source::Added(_, repository) = part.source { Some(repository) } else { None };
+        let repository = self.parts.iter().find_map(added)?;
+        let parts = self.parts.iter().filter(|part| added(part).is_some());
+        Some((repository, parts.map(|part| part.companion).collect()))
     }
 
-    /// Those that the user has to install.
+    /// Those that NVSwitches need and the user has to install.
     pub fn unavailable(&self) -> impl Iterator<Item = &'a Companion> {
+        self.missing().filter(|of| !of.on_request)
+    }
+
+    /// Those that the user asks for and that gpusetup cannot install.
+    pub fn refused(&self) -> impl Iterator<Item = &'a Companion> {
+        self.missing().filter(|of| of.on_request)
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &'a Companion> {
         self.parts.iter().filter(|part| part.source == Source::Unavailable).map(|part| part.companion)
     }
 
@@ -108,8 +145,11 @@ impl<'a> Companions<'a> {
     /// The units that the plan starts: none as long as something is missing that they depend on.
     pub fn units(&self) -> impl Iterator<Item = (&'a str, bool)> {
         let complete = self.unavailable().next().is_none();
-        let started =
-            self.parts.iter().filter(move |part| complete && (self.has_peers || part.companion.peers.is_none()));
+        let is_started = move |part: &&Part| match part.companion.on_request {
+            true => part.is_requested || part.is_enabled,
+            false => complete && (self.has_peers || part.companion.peers.is_none()),
+        };
+        let started = self.parts.iter().filter(is_started);
         started.flat_map(|part| part.companion.units.iter().map(|unit| (unit.as_str(), part.is_enabled)))
     }
 
@@ -121,9 +161,21 @@ impl<'a> Companions<'a> {
     }
 }
 
+impl Source<'_> {
+    /// The packages that are installed.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let names = match self {
+            Self::Packages(names) | Self::Added(names, _) => names.as_slice(),
+            Self::Installed | Self::Archive(_) | Self::Unavailable => &[],
+        };
+        names.iter().map(String::as_str)
+    }
+}
+
 fn source<'a>(
     host: &KnownHost<'a, '_>,
     driver: &ChosenDriver<'a>,
+    oldest: Option<ComputeCapability>,
     companion: &'a Companion,
     installed: Option<&InstalledCompanion>,
 ) -> Source<'a> {
@@ -131,7 +183,8 @@ fn source<'a>(
     let package = match (follows, driver.install) {
         // In one transaction with the driver, so that both have one version.
         (true, Install::Packages(offer) | Install::Repository(offer, _)) => {
-            return offer.companions.get(&companion.id).map_or(Source::Unavailable, |name| Source::Package(name));
+            let name = offer.companions.get(&companion.id);
+            return name.map_or(Source::Unavailable, |name| Source::Packages(vec![name.clone()]));
         }
         (_, install) if is_current(install, installed, companion, driver) => return Source::Installed,
         (true, Install::Kept(Method::Packages, _)) => {
@@ -140,9 +193,9 @@ fn source<'a>(
         (true, Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File) => {
             return archive(host, driver, companion, installed);
         }
-        (false, _) => return independent(host, driver, companion),
+        (false, _) => return independent(host, driver, oldest, companion),
     };
-    package.map_or(Source::Unavailable, Source::Package)
+    package.map_or(Source::Unavailable, |name| Source::Packages(vec![name.to_owned()]))
 }
 
 /// Whether an installed companion stays. One from an archive has no version that the package manager knows, so with a new driver
@@ -173,16 +226,21 @@ fn archive<'a>(
 }
 
 /// How a companion comes to the host whose version does not depend on the driver's.
-fn independent<'a>(host: &KnownHost<'a, '_>, driver: &ChosenDriver<'a>, companion: &'a Companion) -> Source<'a> {
-    if let (Install::Repository(_, repository), Some(name)) =
-        (driver.install, Supply::package(companion, host.distribution))
-        && repository.names(name)
-    {
-        return Source::Package(name);
+fn independent<'a>(
+    host: &KnownHost<'a, '_>,
+    driver: &ChosenDriver<'a>,
+    oldest: Option<ComputeCapability>,
+    companion: &'a Companion,
+) -> Source<'a> {
+    if let Install::Repository(_, repository) = driver.install {
+        let names = companion.packages_for(Some(repository.package_manager), driver.version, oldest);
+        if names.first().is_some_and(|name| repository.names(name)) {
+            return Source::Packages(names);
+        }
     }
-    match Supply::of(companion, host.database, host.distribution, host.facts) {
-        Some(Supply::Enabled(name)) => Source::Package(name),
-        Some(Supply::Addable(name, repository)) => Source::Added(name, repository),
+    match Supply::of(companion, host.database, host.distribution, host.facts, (driver.version, oldest)) {
+        Some(Supply::Enabled(names)) => Source::Packages(names),
+        Some(Supply::Addable(names, repository)) => Source::Added(names, repository),
         Some(Supply::NotOffered(_) | Supply::NotAddable(_)) | None => Source::Unavailable,
     }
 }

@@ -241,7 +241,7 @@ impl RemovalPlanner<'_> {
 
     /// The installed packages of companions, which are useless without a driver.
     fn companions(&self) -> impl Iterator<Item = String> {
-        let is_one = |name: &&String| self.database.companions.iter().any(|of| of.is_package(name));
+        let is_one = |name: &&String| self.database.companions.iter().any(|of| of.has_part(name));
         self.inventory.installed.keys().filter(is_one).cloned()
     }
 

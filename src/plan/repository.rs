@@ -2,7 +2,7 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use crate::compat::{Companion, Database, PackageRepository, SigningKey};
+use crate::compat::{Database, PackageRepository, SigningKey};
 use crate::host::{Facts, RepositoryFiles, RepositoryUse, repository_files};
 use crate::operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
 use crate::packages::Note;
@@ -63,11 +63,15 @@ fn of_driver<'a>(context: &'a StepContext, database: &'a Database, driver: &Chos
 
 /// The repository of companions, if they come from another one than the driver's.
 fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: u16) -> Option<Source<'a>> {
-    let (repository, names) = context.companions.as_ref()?.added_repository()?;
-    let is_one = |of: &&Companion| names.iter().any(|name| of.is_package(name));
-    let companion = database.companions.iter().find(is_one)?;
-    let why = format!("{} comes from there; nothing else does, and only what its key has signed", names.join(" and "));
-    let any_version = names.iter().map(|name| (*name).to_owned()).collect();
+    let (repository, companions) = context.companions.as_ref()?.added_repository()?;
+    let companion = companions.first()?;
+    let titles: Vec<_> = companions.iter().map(|of| of.title.as_str()).collect();
+    let come = if titles.len() == 1 { "comes" } else { "come" };
+    let why = format!(
+        "{} {come} from there; only companions of the driver do, and only what its key has signed",
+        titles.join(" and ")
+    );
+    let any_version = repository.companions(database);
     let title = &companion.repository.as_ref()?.name;
     let except = repository.except.clone();
     Some(Source { repository, of: RepositoryUse::Driver, title, why, packages: &[], any_version, except, branch })

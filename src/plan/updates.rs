@@ -27,7 +27,7 @@ pub fn updates(context: &StepContext) -> Step {
     let satisfied = driver.is_kept() && context.facts.updates_held == Some(held);
     let mut names: Vec<_> = holds.kernels.iter().map(|pattern| (*pattern).to_owned()).collect();
     // What NVSwitches need keeps the driver's version, however the kernel is updated.
-    let with_driver = companions::is_packaged(driver) && (held || context.companions.is_none());
+    let with_driver = companions::is_packaged(driver) && (held || !context.holds_driver());
     if with_driver && held {
         names.extend(companions::driver_packages(context, driver).iter().cloned());
     }

@@ -68,8 +68,8 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     let none = || "none".to_owned();
     key("cuda", &plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string()));
     key("cudnn", &plan.selection.cudnn.as_ref().map_or_else(none, |c| c.version.to_string()));
-    let add_ons: Vec<_> =
-        plan.selection.add_ons.iter().map(|(id, chosen)| format!("{id}=={}", chosen.version)).collect();
+    let add_ons = plan.selection.add_ons.iter().map(|(id, chosen)| format!("{id}=={}", chosen.version));
+    let add_ons: Vec<_> = add_ons.chain(plan.request.companions.iter().map(ToString::to_string)).collect();
     if !add_ons.is_empty() {
         key("with", &add_ons.join(","));
     }

@@ -45,6 +45,14 @@ pub fn text(facts: &Facts, database: &Database, width: usize) -> String {
         let name = first.name.as_deref().unwrap_or("NVSwitch");
         line("NVSwitches", format!("{} ({name})", facts.nvswitches.len()));
     }
+    if let Some(rdma) = &facts.rdma {
+        let peermem = match rdma.has_peer_memory {
+            Some(true) => ", with the interface for nvidia-peermem",
+            Some(false) => ", without the interface for nvidia-peermem",
+            None => "",
+        };
+        line("RDMA", format!("{}{peermem}", rdma.adapters.join(", ")));
+    }
     let kernels = &facts.kernels;
     if let Some(running) = &kernels.running {
         line("Kernel", format!("{running} runs now"));

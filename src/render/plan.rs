@@ -6,7 +6,7 @@ use crate::ids::{CheckId, Recorded, Rule, RuleId};
 use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
-use crate::resolve::{PythonPackage, Settings, summary};
+use crate::resolve::{PythonPackage, Request, summary};
 use crate::text::{about, bytes, count, wrapped};
 use std::borrow::Cow;
 
@@ -133,15 +133,17 @@ fn in_a_line(plan: &Plan, step: &Step, paint: Paint, width: usize) -> String {
     let note = match step.state {
         State::Needed => Cow::Borrowed(""),
         State::Satisfied => Cow::Borrowed(" (already done)"),
-        State::Skipped if is_asked_for(&plan.request.settings, step.id) => format!(" (left out: {})", step.why).into(),
+        State::Skipped if is_asked_for(&plan.request, step.id) => format!(" (left out: {})", step.why).into(),
         State::Skipped => return String::new(),
     };
     let first = format!("{} {:<STEP_ID$} ", mark(step, paint), step.id.to_string());
     wrapped(&first, &format!("{}{}{note}", step.title, cost(step)), width)
 }
 
-fn is_asked_for(settings: &Settings, step: StepId) -> bool {
+fn is_asked_for(request: &Request, step: StepId) -> bool {
+    let settings = &request.settings;
     match step {
+        StepId::InstallCompanions => !request.companions.is_empty(),
         StepId::GpuSettings => !settings.states.is_empty(),
         StepId::ModuleOptions => !settings.module_options.is_empty(),
         StepId::VgpuLicence => settings.vgpu_token.is_some(),

@@ -23,7 +23,8 @@ pub struct ChosenAddOn<'a> {
 pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), Conflict> {
     if let Some(id) = request.add_ons.keys().find(|id| database.add_on(**id).is_none()) {
         let others = database.add_ons.iter().filter(|a| a.id != AddOnId::CUDNN);
-        let known: Vec<_> = others.map(|a| a.id.to_string()).collect();
+        let companions = database.companions.iter().filter(|of| of.on_request).map(|of| of.id.to_string());
+        let known: Vec<_> = others.map(|a| a.id.to_string()).chain(companions).collect();
         return Err(Conflict::request(format!("no add-on is called `{id}` (--with)"))
             .hint(format!("known add-ons: {}", known.join(", ")))
             .hint(Hint::Command("gpusetup db list add-ons".to_owned())));

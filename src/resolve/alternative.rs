@@ -284,6 +284,7 @@ impl Request {
                 asked => say("--with", &format!("{id}=={asked}")),
             }
         }
+        self.companions.iter().for_each(|id| say("--with", id.as_str()));
         if !self.components.is_empty() {
             say("--components", &all(&self.components));
         }

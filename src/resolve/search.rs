@@ -19,7 +19,7 @@ use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short};
 use crate::host::MachineKind;
 use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
-use crate::version::{CudaVersion, Want, dotted};
+use crate::version::{ComputeCapability, CudaVersion, Want, dotted};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -47,6 +47,11 @@ pub struct Resolution<'a> {
 }
 
 impl Resolution<'_> {
+    /// The lowest compute capability of the GPUs, as far as known.
+    pub fn oldest_gpu(&self) -> Option<ComputeCapability> {
+        self.cards.iter().filter_map(|card| card.capability).min()
+    }
+
     /// The chosen versions, for printing and for the plan.
     pub fn selection(&self) -> Selection {
         let mut add_ons = self.selected_add_ons();

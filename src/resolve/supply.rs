@@ -1,55 +1,54 @@
-//! Where companions come from whose version does not depend on the driver's, such as nvlsm. Others come with the driver.
+//! Where companions come from whose version does not depend on the driver's, such as nvlsm and DCGM. Others come with the driver.
 
 use crate::causes::{self, Remedy};
 use crate::compat::{Companion, Database, Distribution, PackageRepository};
 use crate::host::Facts;
+use crate::version::{ComputeCapability, DriverVersion};
 
 /// Where such a companion comes from on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply<'a> {
-    /// This package of a repository that is enabled.
-    Enabled(&'a str),
-    /// This package of a repository that gpusetup can add.
-    Addable(&'a str, &'a PackageRepository),
+    /// These packages of a repository that is enabled.
+    Enabled(Vec<String>),
+    /// These packages of a repository that gpusetup can add.
+    Addable(Vec<String>, &'a PackageRepository),
     /// The enabled repository does not offer this package.
-    NotOffered(&'a str),
+    NotOffered(String),
     /// gpusetup can add no repository for the host that has it. These of NVIDIA's have it, by the names of their systems.
     NotAddable(Vec<&'a str>),
 }
 
 impl<'a> Supply<'a> {
-    /// Where this companion comes from; none if no package of it is known for the host's package manager.
+    /// Where this companion comes from for a driver and a host whose oldest GPU has this compute capability; none if no package
+    /// of it is known for them.
     pub fn of(
-        companion: &'a Companion,
+        companion: &Companion,
         database: &'a Database,
         distribution: Option<&'a Distribution>,
         facts: &Facts,
+        (driver, oldest): (DriverVersion, Option<ComputeCapability>),
     ) -> Option<Self> {
-        let name = Self::package(companion, distribution)?;
+        let distribution = distribution?;
+        let names = companion.packages_for(Some(distribution.package_manager), driver, oldest);
+        let name = names.first()?;
         if companion.repository.as_ref().is_some_and(|of| facts.has_enabled(&of.seen_as)) {
             let is_offered = facts.offered.as_ref().is_none_or(|all| all.contains_key(name));
-            return Some(if is_offered { Self::Enabled(name) } else { Self::NotOffered(name) });
+            return Some(if is_offered { Self::Enabled(names) } else { Self::NotOffered(name.clone()) });
         }
-        let addable = addable(database, distribution?, facts).filter(|repository| repository.names(name));
-        Some(addable.map_or_else(
-            || Self::NotAddable(with_package(database, name)),
-            |repository| Self::Addable(name, repository),
-        ))
-    }
-
-    /// The companion's package.
-    pub fn package(companion: &'a Companion, distribution: Option<&Distribution>) -> Option<&'a str> {
-        let manager = distribution?.package_manager;
-        let mut names = companion.packages.iter().filter(|of| of.package_manager.is_none_or(|of| of == manager));
-        names.next().map(|of| of.name.as_str())
+        let addable = addable(database, distribution, facts).filter(|repository| repository.names(name));
+        Some(match addable {
+            Some(repository) => Self::Addable(names, repository),
+            None => Self::NotAddable(with_package(database, name)),
+        })
     }
 
     /// How to get it.
     pub fn remedy(&self, companion: &Companion, facts: &Facts) -> Remedy {
         let title = &companion.title;
         match self {
-            Self::Enabled(name) => {
-                let install = facts.os.package_manager.map(|manager| causes::install(manager, name));
+            Self::Enabled(names) => {
+                let install = facts.os.package_manager.zip(names.first());
+                let install = install.map(|(manager, name)| causes::install(manager, name));
                 Remedy::new(format!("install {title} from NVIDIA's repository"), install)
             }
             Self::Addable(..) => {

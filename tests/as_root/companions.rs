@@ -207,7 +207,15 @@ fn a_hold_of_the_administrator_stays() {
     assert!(held(&host).contains(&theirs.to_owned()));
 }
 
-/// What comes from NVIDIA's repository for Ubuntu 24.04: nvlsm, and packages that must not.
+/// The packages of DCGM.
+const DCGM: [(&str, &str); 4] = [
+    ("datacenter-gpu-manager-4-cuda13", "1:4.5.2-1"),
+    ("datacenter-gpu-manager-4-core", "1:4.5.2-1"),
+    ("datacenter-gpu-manager-4-proprietary", "1:4.5.2-1"),
+    ("datacenter-gpu-manager-4-proprietary-cuda13", "1:4.5.2-1"),
+];
+
+/// What comes from NVIDIA's repository for Ubuntu 24.04: nvlsm, DCGM, and packages that must not.
 const BELOW: &str = "compute/cuda/repos/ubuntu2404/x86_64";
 
 #[test]
@@ -224,13 +232,17 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     let others =
         [("nvidia-fabricmanager-595", "595.99.02-1"), ("nvidia-utils-595-server", "595.99.02-1"), ("bash", "99-1")];
     let nvlsm = ("nvlsm", "2025.06.10-1");
-    others.iter().chain([&nvlsm]).for_each(|(name, version)| package(&folder, name, version));
+    others.iter().chain([&nvlsm]).chain(&DCGM).for_each(|(name, version)| package(&folder, name, version));
     publish(&folder, &signer);
+    // The unit of DCGM's package.
+    let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    fs::write(host.path("/lib/systemd/system/nvidia-dcgm.service"), unit).expect("written");
     let server = Server::of(served.path());
     let facts = tempfile::tempdir().expect("a folder");
     let known = database(facts.path(), &[&signer.fingerprint]);
     let call = |verb: &[&str], rest: &[&str]| {
         let own = ["--database", text(&known), "--profile", "driver", "--driver", "595", "--mirror", &server.url];
+        let own = [&own[..], &["--with", "dcgm"]].concat();
         host.gpusetup_plain(&[verb, &own[..], rest].concat())
     };
     let plan = || call(&["plan", "--json"], &[]).succeeds().json();
@@ -244,6 +256,13 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     call(&["apply", "--yes"], &[]).succeeds();
     host.ask(&format!("dpkg-query -W {modules}"));
     let nvlsm_version = || host.ask("dpkg-query -W -f '${Version}' nvlsm");
+    let dcgm = || {
+        let names = "dpkg-query -W -f '${db:Status-Status} ${Package}\\n' 'datacenter-gpu-manager*' 2>/dev/null";
+        let installed = host.ask(&format!("{names} | grep -c ^installed || true"));
+        (installed, host.sh("systemctl is-enabled nvidia-dcgm.service").code == Some(0))
+    };
+    let (all, none) = ((DCGM.len().to_string(), true), ("0".to_owned(), false));
+    assert_eq!(dcgm(), all);
     assert_eq!((versions(&host), nvlsm_version().as_str()), (vec![old.to_owned()], nvlsm.1));
     assert!(is_enabled(&host) && held(&host).contains(&"nvidia-fabricmanager-595".to_owned()), "{:?}", held(&host));
     assert_eq!(host.ask("cat /etc/modules-load.d/gpusetup-nvswitch.conf | grep -c -e mlx5_ib -e ib_umad"), "2");
@@ -260,13 +279,18 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     machine.offer(&host, &names, &[old, new], &[old, new]);
     package(&folder, "nvlsm", "2025.10.11-1");
     publish(&folder, &signer);
-    call(&["apply", "--yes", "--upgrade"], &[]).succeeds();
+    // What is installed on request starts again with another driver, whether the request names it or not.
+    let upgrade = ["apply", "--yes", "--upgrade", "--database", text(&known), "--profile", "driver", "--driver", "595"];
+    host.gpusetup_plain(&[&upgrade[..], &["--mirror", &server.url]].concat()).succeeds();
     assert_eq!((versions(&host), is_enabled(&host)), (vec![new.to_owned()], true));
+    assert_eq!(dcgm(), all);
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!((versions(&host), is_enabled(&host)), (vec![old.to_owned()], true));
+    assert_eq!(dcgm(), all);
 
     let uninstall = ["uninstall", "--driver", "--yes", "--database", text(&known)];
     host.gpusetup_plain(&uninstall).succeeds();
+    assert_eq!(dcgm(), none);
     let left =
         host.ask("find /etc/apt /usr/share/keyrings -name '*gpusetup*'; dpkg-query -W nvlsm 2>/dev/null || true");
     assert_eq!((versions(&host), left), (Vec::new(), String::new()));
@@ -281,6 +305,7 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     host.ask("rm -rf /var/cache/gpusetup /srv/packages");
     host.gpusetup_plain(&["apply", "--bundle", text(&bundle), "--yes"]).succeeds();
     assert_eq!((versions(&host), nvlsm_version().as_str()), (vec![new.to_owned()], "2025.10.11-1"));
+    assert_eq!(dcgm(), all);
 }
 
 /// An archive of Fabric Manager as NVIDIA publishes it, with these files in it.

@@ -23,8 +23,11 @@ const OURS: &str = "find /etc/apt /usr/share/keyrings -name '*gpusetup*'";
 /// A package without anything in it but what it needs.
 pub fn package(folder: &Path, name: &str, version: &str) {
     let tree = tempfile::tempdir().expect("a folder");
-    let depends =
-        if name == "nvidia-driver-cuda" { format!("Depends: libcuda1 (= {version})\n") } else { String::new() };
+    let depends = match name {
+        "nvidia-driver-cuda" => format!("Depends: libcuda1 (= {version})\n"),
+        "datacenter-gpu-manager-4-cuda13" => format!("Depends: datacenter-gpu-manager-4-core (= {version})\n"),
+        _ => String::new(),
+    };
     let control = format!(
         "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\n{depends}Description: a test\n"
     );
@@ -37,7 +40,9 @@ pub fn package(folder: &Path, name: &str, version: &str) {
     }
     fs::write(tree.path().join("DEBIAN/control"), control).expect("written");
     machine("chmod", &["-R", "u=rwX,go=rX", text(tree.path())]);
-    let file = folder.join(format!("{name}_{version}_all.deb"));
+    // File names have no epoch.
+    let in_name = version.rsplit(':').next().expect("a version");
+    let file = folder.join(format!("{name}_{in_name}_all.deb"));
     machine("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&file)]).succeeds();
 }
 

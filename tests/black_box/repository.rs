@@ -121,7 +121,8 @@ fn nvlsm_alone_comes_from_nvidias_repository_for_ubuntu() {
         let plan = plan(os, &[]);
         assert_eq!(plan["selection"]["driver"]["method"], "packages", "{os}");
         let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
-        assert_eq!((added.get("packages"), &added["any_version"]), (None, &json!(["nvlsm"])), "{os}");
+        let companions = json!(["nvlsm", "datacenter-gpu-manager-4-*"]);
+        assert_eq!((added.get("packages"), &added["any_version"]), (None, &companions), "{os}");
         assert_eq!(added["keys"][0]["fingerprint"], KEYS[0].1, "{os}");
         let [installed] = operations(&plan, "install-driver")[..] else { panic!("{os}: {plan}") };
         let names = installed["install"].as_array().expect("names");
@@ -130,7 +131,8 @@ fn nvlsm_alone_comes_from_nvidias_repository_for_ubuntu() {
     }
     // On Debian it comes with the driver, in whatever version.
     let debian = plan("debian-12", &["--method", "repository"]);
-    assert_eq!(operations(&debian, "add-repository")[0]["any_version"], json!(["nvlsm"]));
+    let any_version = &operations(&debian, "add-repository")[0]["any_version"];
+    assert_eq!(*any_version, json!(["nvlsm", "datacenter-gpu-manager-4-*"]));
     // Where no repository of the system is known to have it, nothing is added, and others are named.
     let newest = plan("ubuntu-26.04", &[]);
     assert!(operations(&newest, "add-repository").is_empty());

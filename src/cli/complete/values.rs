@@ -187,12 +187,14 @@ fn named(typed: &str) -> Option<(&str, &str)> {
     Some(typed.split_at(at))
 }
 
-/// Add-ons besides cuDNN, and after an operator their versions.
+/// Add-ons besides cuDNN, and after an operator their versions; then the companions that are installed on request.
 pub fn add_ons(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let Some((name, requirement)) = named(typed) else {
         let others = database.add_ons.iter().filter(|of| of.id != crate::compat::AddOnId::CUDNN);
-        return completing(typed, others.map(|of| Candidate::new(of.id.to_string(), &of.title)));
+        let others = others.map(|of| Candidate::new(of.id.to_string(), &of.title));
+        let companions = database.companions.iter().filter(|of| of.on_request);
+        return completing(typed, others.chain(companions.map(|of| Candidate::new(of.id.to_string(), &of.title))));
     };
     let Some(of) = database.add_on_named(name) else { return Vec::new() };
     add_on_versions(&database, of, requirement, &[]).into_iter().map(|candidate| candidate.after(name)).collect()

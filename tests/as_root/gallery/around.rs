@@ -63,6 +63,14 @@ pub const CASES: &[Case] = &[
         "engine; described $system/nvidia/current/libcuda.so.$V",
     ),
     twin("docker for other ends than GPUs", &["GS803"], "engine; rm /usr/bin/nvidia-ctk"),
+    // GS804: GPUDirect RDMA.
+    sick(
+        "an RDMA adapter, proprietary modules, and no nvidia-peermem",
+        "mkdir -p /sys/class/infiniband/mlx5_0; echo '0000000000000000 T ib_register_client' >$live/proc/kallsyms",
+        &["GS804 warn"],
+        "GS804: gpusetup plan --profile driver --modules open --upgrade",
+    ),
+    twin("an InfiniBand class without an adapter", &["GS804"], "mkdir -p /sys/class/infiniband"),
     // GS902: the bus between GPUs.
     sick(
         "the IOMMU translates between two boards",

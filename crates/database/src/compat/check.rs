@@ -281,6 +281,10 @@ fn needs_of_fabric(database: &Database, f: &Fabric, record: &Record, c: &mut Che
     for (key, companions) in [("needs", &f.needs), ("elsewhere", &f.elsewhere)] {
         companions.iter().for_each(|id| c.known_companion(database, record, key, *id));
     }
+    let is_requested = |id: &&CompanionId| database.companion(**id).is_some_and(|of| of.on_request);
+    if let Some(id) = f.needs.iter().find(is_requested) {
+        c.wrong(record, "needs", format!("{id} is installed only on request"));
+    }
     // A driver is selected by the companions that must have its version.
     let follows = |id: &CompanionId| database.companion(*id).is_none_or(|of| of.version != VersionRule::Own);
     if !f.needs.iter().any(follows) {
@@ -343,6 +347,9 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
         if package.name.replace("{branch}", "").contains(['{', '}']) {
             c.wrong(record, "packages", format!("{} has a placeholder other than {{branch}}", package.name));
         }
+        if let Some(name) = package.with.iter().chain(&of.depends).find(|name| !is_plain(name, "+.-")) {
+            c.wrong(record, "packages", format!("{name} is not the name of a package"));
+        }
         if !seen.insert((package.package_manager, package.from)) {
             c.wrong(record, "packages", format!("{} is a second name for the same drivers", package.name));
         }
@@ -357,6 +364,9 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
     }
     if of.repository.is_some() && of.version != VersionRule::Own {
         c.wrong(record, "repository", "a companion whose version follows the driver's is in the driver's repository");
+    }
+    if of.on_request && (of.repository.is_none() || of.packages.is_empty()) {
+        c.wrong(record, "on_request", "needs a repository that has its packages");
     }
     if let Some(unit) = of.units.iter().find(|unit| !unit.contains('.')) {
         c.wrong(record, "units", format!("{unit} lacks the suffix of its unit type"));

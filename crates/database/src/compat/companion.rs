@@ -1,6 +1,7 @@
 //! Companions: packages tied to the driver that some hosts need besides it, such as Fabric Manager and IMEX. Each is a row of
 //! data: its purpose, its version rule, the names of its packages and units. The hosts that need it follow from the rows of the
-//! hardware ([`Fabric::needs`]), and the repositories that have it from their driver offers ([`DriverOffer::companions`]).
+//! hardware ([`Fabric::needs`]), and the repositories that have it from their driver offers ([`DriverOffer::companions`]). Others
+//! are installed only if the user asks for them, such as DCGM.
 //!
 //! [`Fabric::needs`]: super::Fabric::needs
 //! [`DriverOffer::companions`]: super::DriverOffer::companions
@@ -9,7 +10,7 @@ use super::short_name::short_name;
 use super::{
     Artifact, Database, DriverArtifact, DriverOffer, DriverVariant, PackageManager, Repository, SourceId, cuda_arch,
 };
-use crate::version::DriverVersion;
+use crate::version::{ComputeCapability, DriverVersion};
 use serde::{Deserialize, Serialize};
 
 short_name! {
@@ -38,11 +39,17 @@ pub struct Companion {
     pub purpose: String,
     /// The start of a sentence that ends in the title: `CUDA needs`.
     pub who_needs: String,
+    /// Whether it is installed only if the user asks for it by its name; no hardware needs it.
+    #[serde(default)]
+    pub on_request: bool,
     /// The version that it must have.
     pub version: VersionRule,
     /// The names of its package in NVIDIA's own repositories.
     #[serde(default)]
     pub packages: Vec<CompanionPackage>,
+    /// Packages that its packages depend on and nothing else does. They are removed with it.
+    #[serde(default)]
+    pub depends: Vec<String>,
     /// The repository that has it, if its version does not depend on the driver's. Others are in the driver's repository.
     #[serde(default)]
     pub repository: Option<Repository>,
@@ -108,8 +115,14 @@ pub struct CompanionPackage {
     /// The first driver release with this name; none for the oldest name. `580.00` is the whole branch.
     #[serde(default)]
     pub from: Option<DriverVersion>,
+    /// The compute capability that all GPUs of the host have at least, if older GPUs need another package.
+    #[serde(default)]
+    pub least_capability: Option<ComputeCapability>,
     /// The name; `{branch}` stands for the driver's branch.
     pub name: String,
+    /// Packages that it recommends and that are installed with it.
+    #[serde(default)]
+    pub with: Vec<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }
@@ -124,10 +137,29 @@ impl CompanionPackage {
 impl Companion {
     /// The name of its package in NVIDIA's own repositories for this driver; none if no source states it.
     pub fn package(&self, manager: Option<PackageManager>, driver: DriverVersion) -> Option<String> {
+        self.packages_for(manager, driver, None).into_iter().next()
+    }
+
+    /// The same with the packages that are installed with it, for a host whose oldest GPU has this compute capability. Empty if
+    /// no source states one.
+    pub fn packages_for(
+        &self,
+        manager: Option<PackageManager>,
+        driver: DriverVersion,
+        oldest: Option<ComputeCapability>,
+    ) -> Vec<String> {
         let is_meant = |p: &&CompanionPackage| {
-            (p.package_manager.is_none() || p.package_manager == manager) && p.from.is_none_or(|from| driver >= from)
+            (p.package_manager.is_none() || p.package_manager == manager)
+                && p.from.is_none_or(|from| driver >= from)
+                && p.least_capability.zip(oldest).is_none_or(|(least, have)| have >= least)
         };
-        self.packages.iter().filter(is_meant).max_by_key(|p| p.from).map(|p| p.beside(driver))
+        let meant = self.packages.iter().filter(is_meant).max_by_key(|p| p.from);
+        meant.map(|p| [p.beside(driver)].into_iter().chain(p.with.iter().cloned()).collect()).unwrap_or_default()
+    }
+
+    /// The oldest driver for which a package is known; none if the first package has no bound.
+    pub fn oldest_driver(&self) -> Option<DriverVersion> {
+        self.packages.iter().map(|p| p.from).min().flatten()
     }
 
     /// Whether this is the name of its package for some driver in NVIDIA's own repositories.
@@ -140,6 +172,12 @@ impl Companion {
             }
         };
         self.packages.iter().any(|p| is_named(&p.name))
+    }
+
+    /// Whether this package is one of its own, or came with it.
+    pub fn has_part(&self, name: &str) -> bool {
+        let mut others = self.packages.iter().flat_map(|p| &p.with).chain(&self.depends);
+        self.is_package(name) || others.any(|other| other == name)
     }
 }
 
@@ -203,6 +241,25 @@ mod tests {
             let companion = known().companion(id.parse().expect("an id")).expect("known");
             assert_eq!(companion.package(Some(manager), driver(version)).as_deref(), name, "{id} {manager} {version}");
         }
+    }
+
+    #[test]
+    fn a_package_depends_on_the_oldest_gpu_of_the_host() {
+        let dcgm = known().companion("dcgm".parse().expect("an id")).expect("known");
+        for (driver, oldest, cuda) in [
+            ("470.256.02", "8.0", Some(11)),
+            ("570.211.01", "8.0", Some(12)),
+            ("580.95.05", "8.0", Some(13)),
+            ("580.95.05", "7.5", Some(13)),
+            ("580.95.05", "7.0", Some(12)),
+            ("440.118.02", "7.0", None),
+        ] {
+            let oldest = Some(oldest.parse().expect("a capability"));
+            let names = dcgm.packages_for(Some(PackageManager::Apt), driver.parse().expect("a version"), oldest);
+            let name = cuda.map(|cuda| format!("datacenter-gpu-manager-4-cuda{cuda}"));
+            assert_eq!(names.first(), name.as_ref(), "{driver} {oldest:?}");
+        }
+        assert_eq!(dcgm.oldest_driver(), "450.00".parse().ok());
     }
 
     #[test]

@@ -134,10 +134,26 @@ impl PackageRepository {
         self.name_for(arch).map(|name| name + OF_TOOLKIT)
     }
 
-    /// Whether it names this package, rather than a pattern that matches it.
+    /// Whether it has this package in versions that do not depend on the driver's: it names the package, or a family of such
+    /// packages by their common start.
     pub fn names(&self, package: &str) -> bool {
-        self.packages.iter().chain(&self.any_version).any(|named| named == package)
+        self.independent().any(|named| is_of(named, package))
     }
+
+    /// What it names of packages whose version does not depend on the driver's.
+    fn independent(&self) -> impl Iterator<Item = &String> {
+        self.packages.iter().filter(|named| !named.contains('*')).chain(&self.any_version)
+    }
+
+    /// The patterns of the companions whose version does not depend on the driver's.
+    pub fn companions(&self, database: &Database) -> Vec<String> {
+        let packages = || database.companions.iter().filter(|of| of.repository.is_some()).flat_map(|of| &of.packages);
+        self.independent().filter(|named| packages().any(|package| is_of(named, &package.name))).cloned().collect()
+    }
+}
+
+fn is_of(named: &str, package: &str) -> bool {
+    named.strip_suffix('*').map_or(named == package, |start| package.starts_with(start))
 }
 
 impl Database {

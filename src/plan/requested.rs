@@ -1,0 +1,42 @@
+//! Companions that the user asks for, such as DCGM: what cannot be installed is refused, with the reason.
+
+use super::context::{StepContext, skipped};
+use super::{Step, StepId};
+use crate::causes;
+use crate::compat::{Companion, Database};
+use crate::host::MachineKind;
+use crate::resolve::{Conflict, Hint, Request, Supply};
+use std::collections::BTreeSet;
+
+/// The step of a plan without a driver; none if nothing is requested.
+pub fn without_driver(context: &StepContext) -> Option<Step> {
+    let is_requested = |of: &&Companion| context.request.companions.contains(&of.id);
+    let requested = context.known_companions.iter().filter(is_requested);
+    let titles: Vec<_> = requested.map(|of| of.title.as_str()).collect();
+    let title = format!("Set up {}", titles.join(" and "));
+    (!titles.is_empty()).then(|| skipped(StepId::InstallCompanions, title, "this plan chooses no driver"))
+}
+
+/// Refuses a requested companion that no repository has which gpusetup can use on this host.
+pub fn not_without_source(database: &Database, context: &StepContext) -> Result<(), Conflict> {
+    let is_host = context.facts.machine.kind != MachineKind::Container;
+    let missing = context.companions.as_ref().filter(|_| is_host).and_then(|all| all.refused().next());
+    let Some((of, driver)) = missing.zip(context.chosen.driver.as_ref()) else { return Ok(()) };
+    let (title, id) = (&of.title, of.id);
+    let supply = (driver.version, context.chosen.oldest_gpu());
+    let supply = Supply::of(of, database, context.distribution, context.facts, supply);
+    let oldest = of.oldest_driver().filter(|oldest| driver.version < *oldest);
+    let why = match (supply, oldest) {
+        (Some(Supply::NotOffered(name)), _) => causes::not_offered(&name),
+        (Some(Supply::NotAddable(folders)), _) => format!(
+            "NVIDIA has packages of it for {}, and none of these repositories is known to be for {}",
+            folders.join(", "),
+            context.facts.os.name
+        ),
+        (_, Some(oldest)) => format!("it needs driver branch {} or newer, not {}", oldest.branch, driver.version),
+        (_, None) => format!("no package of it is known for {}", context.facts.os.name),
+    };
+    let without = Request { companions: BTreeSet::new(), ..context.request.clone() };
+    Err(Conflict::request(format!("{title} cannot be installed (--with {id}): {why}"))
+        .hint(Hint::asking("without it", without)))
+}
