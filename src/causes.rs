@@ -743,8 +743,8 @@ pub fn of(id: CheckId) -> Cause {
         )
         .fix("generate the specification again", ["sudo gpusetup doctor --fix"]),
         CheckId::GS804 => Cause::new(
-            "RDMA adapters cannot read and write the memory of GPUs: DMA-BUF needs the open kernel modules and kernel 5.12, and \
-             nvidia-peermem is not loaded or has no interface in the RDMA modules (DOCA-OFED has it)",
+            "RDMA adapters cannot read and write the memory of GPUs. DMA-BUF needs the open kernel modules and kernel 5.12; \
+             nvidia-peermem needs the RDMA modules of DOCA-OFED",
         )
         .fix("use the open kernel modules, or load nvidia-peermem", ["gpusetup plan --modules open", "sudo modprobe nvidia-peermem"]),
         CheckId::GS901 => Cause::new("the firmware assigned no address space to a GPU's memory")

@@ -41,7 +41,7 @@ fn registers(reader: &mut Reader) -> Option<bool> {
     Some(has(&bytes))
 }
 
-/// Whether a line ends in the name, or goes on with the name of a module.
+/// Whether a line has this name, with or without the name of its module after it.
 fn has(symbols: &[u8]) -> bool {
     let mut lines = symbols.split(|byte| *byte == b'\n');
     lines.any(|line| {
