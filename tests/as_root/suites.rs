@@ -19,24 +19,6 @@ const DRIVER: &[&str] = &["--profile", "driver", "--method", "packages"];
 
 const TOOLKIT: &[&str] = &["--profile", "toolkit", "--cuda", "13.4", "--cudnn", "9.25.1"];
 
-/// Has DKMS build NVIDIA's module for CUDA's memory of one file instead of its 121, most of a build's time. The other four
-/// modules, with the compiler and the headers of the release, are built in full; on Debian 12 all five are
-/// (`real_host::apply_installs_the_whole_stack`). DKMS reads a module's configuration in /etc/dkms after the package's own.
-const SMALLER: [(&str, &str); 3] = [
-    // Since Debian 13 it compresses modules: 88 MB.
-    ("framework.conf.d/quick.conf", "compress_xz_opts=\"--check=crc32 --lzma2=preset=0,dict=1MiB\"\n"),
-    ("nvidia-current.conf", "MAKE[0]=\"sh /etc/dkms/smaller && ${MAKE[0]}\"\n"),
-    (
-        "smaller",
-        "set -e
-cd nvidia-uvm
-echo 'NVIDIA_UVM_SOURCES := nvidia-uvm/only.c' >nvidia-uvm-sources.Kbuild
-sed -i '/^NV_CONFTEST_.*+=/d' nvidia-uvm.Kbuild
-printf '%s\\n' '#include <linux/module.h>' 'MODULE_LICENSE(\"Dual MIT/GPL\");' 'MODULE_VERSION(NV_VERSION_STRING);' >only.c
-",
-    ),
-];
-
 const PROGRAM: &str = r#"
 #include <cstdio>
 __global__ void increment(int *values) { values[threadIdx.x]++; }
@@ -108,10 +90,6 @@ fn base(suite: &str) -> PathBuf {
 
 fn has_its_driver(suite: &str, base: &Path, version: &str) {
     let before = Host::of(&format!("{suite}-before"), base);
-    if suite != "sid" {
-        fs::create_dir_all(before.path("/etc/dkms/framework.conf.d")).expect("made");
-        SMALLER.iter().for_each(|(name, text)| fs::write(before.path("/etc/dkms").join(name), text).expect("written"));
-    }
     let host = before.clone_as(&format!("{suite}-driver"));
     if ["bullseye", "sid"].contains(&suite) {
         // Only the package lists tell which driver it has: sid's is another each month, and bullseye's base pins the security
