@@ -230,6 +230,16 @@ pub fn counted(number: u64, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
+/// Several things in a sentence: `Fabric Manager, nvlsm and DCGM`.
+pub fn all_of<S: AsRef<str>>(things: &[S]) -> String {
+    let each: Vec<_> = things.iter().map(AsRef::as_ref).collect();
+    match each.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// GPUs in a sentence, by their bus addresses, of so many that the host has: `GPU 0000:17:00.0`, `GPUs 0000:17:00.0 and 0000:2a:00.0`,
 /// `GPUs 0000:17:00.0, 0000:2a:00.0 and 3 more`, `all 8 GPUs`.
 pub fn gpus_at<S: AsRef<str>>(addresses: &[S], of: usize) -> String {
@@ -259,6 +269,12 @@ mod tests {
         let signed = "https://x.example/a/NVIDIA-grid.run?sig=secret&se=2027#part";
         assert_eq!(without_query(signed), "https://x.example/a/NVIDIA-grid.run");
         assert_eq!(without_query("/srv/what?.run"), "/srv/what?.run");
+    }
+
+    #[test]
+    fn several_things_are_one_enumeration() {
+        assert_eq!([all_of(&["a"]), all_of(&["a", "b"]), all_of(&["a", "b", "c"])], ["a", "a and b", "a, b and c"]);
+        assert_eq!(all_of::<&str>(&[]), "");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::resolve::{ChosenDriver, Conflict, Joined, Method, Supply};
+use crate::text::all_of;
 use crate::version::Want;
 
 /// What the user has to install or configure, a sentence or two each.
@@ -121,5 +122,5 @@ fn package(context: &StepContext, driver: &ChosenDriver, of: &Companion) -> Stri
 fn run_elsewhere(database: &Database, fabric: &Fabric) -> Option<String> {
     let titles: Vec<_> = fabric.elsewhere.iter().map(|id| database.companion_title(*id)).collect();
     let verb = if titles.len() > 1 { "run" } else { "runs" };
-    (!titles.is_empty()).then(|| format!("{} {verb} there, not on this host", titles.join(" and ")))
+    (!titles.is_empty()).then(|| format!("{} {verb} there, not on this host", all_of(&titles)))
 }

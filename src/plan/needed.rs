@@ -6,6 +6,7 @@ use crate::host::InstalledCompanion;
 use crate::resolve::{
     ChosenDriver, Install, Joined, KnownHost, Method, Request, Resolution, Supply, fits, package_beside,
 };
+use crate::text::all_of;
 use crate::version::ComputeCapability;
 
 /// What a host gets besides the driver that was chosen.
@@ -71,7 +72,7 @@ impl<'a> Companions<'a> {
         let titles = |is_requested| {
             let others =
                 self.parts.iter().filter(|part| part.companion.on_request && part.is_requested == is_requested);
-            others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>().join(" and ")
+            all_of(&others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>())
         };
         let said = |titles: String, why: &str| (!titles.is_empty()).then(|| format!("{titles} {why}"));
         let needed = self.joined.map(Joined::sentence);
@@ -157,7 +158,7 @@ impl<'a> Companions<'a> {
     pub fn titles(&self) -> String {
         let none = self.parts.iter().all(|part| part.source == Source::Unavailable);
         let told = self.parts.iter().filter(|part| none || part.source != Source::Unavailable);
-        told.map(|part| part.companion.title.as_str()).collect::<Vec<_>>().join(" and ")
+        all_of(&told.map(|part| part.companion.title.as_str()).collect::<Vec<_>>())
     }
 }
 

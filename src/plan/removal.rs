@@ -19,6 +19,7 @@ use crate::paths::{
 };
 use crate::resolve::{Conflict, Request, distribution, toolkit_repository};
 use crate::system::Node;
+use crate::text::all_of;
 use crate::version::{CudaVersion, Want};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -157,7 +158,7 @@ impl RemovalPlanner<'_> {
         let there = restores.into_iter().filter(|path| !matches!(self.facts.node(path), None | Some(Node::Absent)));
         acts.extend(there.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))));
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
-        let title = format!("Remove the NVIDIA driver {}", versions.join(" and "));
+        let title = format!("Remove the NVIDIA driver {}", all_of(&versions));
         let mut steps = vec![step(StepId::RemoveDriver, title, "with the tool that installed it", acts)];
         steps.extend(self.gpu_settings());
         if self.is_file(BLACKLIST) {

@@ -8,6 +8,7 @@ use crate::operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
 use crate::packages::Note;
 use crate::resolve::{ChosenDriver, Install};
 use crate::system::Node;
+use crate::text::all_of;
 use std::path::Path;
 
 /// The folder of keys in the cache.
@@ -69,7 +70,7 @@ fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: 
     let come = if titles.len() == 1 { "comes" } else { "come" };
     let why = format!(
         "{} {come} from there; only companions of the driver do, and only what its key has signed",
-        titles.join(" and ")
+        all_of(&titles)
     );
     let any_version = repository.companions(database);
     let title = &companion.repository.as_ref()?.name;

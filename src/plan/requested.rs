@@ -6,6 +6,7 @@ use crate::causes;
 use crate::compat::{Companion, Database};
 use crate::host::MachineKind;
 use crate::resolve::{Conflict, Hint, Request, Supply};
+use crate::text::all_of;
 use std::collections::BTreeSet;
 
 /// The step of a plan without a driver; none if nothing is requested.
@@ -13,7 +14,7 @@ pub fn without_driver(context: &StepContext) -> Option<Step> {
     let is_requested = |of: &&Companion| context.request.companions.contains(&of.id);
     let requested = context.known_companions.iter().filter(is_requested);
     let titles: Vec<_> = requested.map(|of| of.title.as_str()).collect();
-    let title = format!("Set up {}", titles.join(" and "));
+    let title = format!("Set up {}", all_of(&titles));
     (!titles.is_empty()).then(|| skipped(StepId::InstallCompanions, title, "this plan chooses no driver"))
 }
 
