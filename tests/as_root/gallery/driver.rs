@@ -198,7 +198,7 @@ pub const CASES: &[Case] = &[
         &["GS501 fail"],
         "GS501: echo 0000:18:00.0",
     ),
-    sick("driver and toolkit lack fixes", "", &["GS513 warn"], "GS513: sudo gpusetup apply --upgrade"),
+    sick("a toolkit lacks fixes", "", &["GS513 warn"], "GS513: gpusetup plan --cuda 13.1"),
     sick("a GPU and no driver", "", &["GS501 fail"], "GS501: gpusetup plan").on(Stage::Bare),
     twin(
         "a container on another's driver",
