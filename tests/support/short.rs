@@ -98,7 +98,7 @@ pub fn offer(host: &Host, packages: &[Deb]) {
         fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         put("DEBIAN/control", &control, 0o644);
         put("DEBIAN/postinst", &format!("#!/bin/sh\nset -e\n{postinst}\n"), 0o755);
-        put("DEBIAN/postrm", &format!("#!/bin/sh\nrm -f /etc/{name}\n"), 0o755);
+        put("DEBIAN/postrm", &format!("#!/bin/sh\n[ -d /etc/{name} ] || rm -f /etc/{name}\n"), 0o755);
         put(&format!("usr/share/{name}/file"), "of a package\n", 0o644);
         fs::create_dir_all(&pool).expect("made");
         let file = format!("{name}_{}_all.deb", version.replace(':', "_"));
