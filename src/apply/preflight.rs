@@ -22,8 +22,7 @@ use std::path::Path;
 pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
     let kept = changes.then(|| Room { path: RESERVE.into(), bytes: Some(reserve::size(on, plan)) });
-    let steps = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| &s.room).cloned();
-    let demands = Demand::sum(steps.chain(kept), |path| {
+    let demands = Demand::sum(plan.rooms().cloned().chain(kept), |path| {
         let space = on.space(path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
         match space.read_only {
             true => {

@@ -34,7 +34,9 @@ pub fn drivers(
     libraries: &[Listing],
 ) -> Vec<InstalledDriver> {
     let mut drivers: Vec<InstalledDriver> = Vec::new();
-    let on_disk = library_versions(libraries, |listing| loaded(reader, listing));
+    // What a directory's libcuda.so.1 leads to is what programs load.
+    let led_to: Vec<_> = libraries.iter().filter_map(|listing| Some((listing, led_to(reader, listing)?))).collect();
+    let on_disk = library_versions(libraries, &led_to);
     let in_alternatives = |version| on_disk.iter().any(|found| found.version == version && found.alternative);
     let packaged =
         packages.and_then(package).map(|d| InstalledDriver { alternative: Some(in_alternatives(d.version)), ..d });
@@ -59,7 +61,7 @@ pub fn drivers(
     // A runfile installed over packages replaces their files, so it is the driver that runs.
     let mut all: Vec<_> = runfile.into_iter().chain(packaged).collect();
     all.append(&mut drivers);
-    let loaded = libraries.iter().find_map(|l| loaded(reader, l)).map(|(version, _)| version);
+    let loaded = led_to.first().map(|(_, (version, _))| *version);
     // A driver without libraries is a leftover (a log, some of the packages) and comes last.
     all.sort_by_key(|d| (Some(d.version) != loaded, !on_disk.iter().any(|found| found.version == d.version)));
     all
@@ -137,17 +139,15 @@ struct Library {
 
 /// Versions in the names of `libcuda.so.VERSION` and `libnvidia-ml.so.VERSION`, and of files in other directories that links lead
 /// to.
-fn library_versions(
-    libraries: &[Listing],
-    led_to: impl Fn(&Listing) -> Option<(DriverVersion, PathBuf)>,
-) -> Vec<Library> {
+fn library_versions(libraries: &[Listing], led_to: &[(&Listing, (DriverVersion, PathBuf))]) -> Vec<Library> {
     let mut versions: Vec<Library> = Vec::new();
     for listing in libraries {
         let named = listing.names.iter().filter_map(|name| {
             let suffix = name.strip_prefix("libcuda.so.").or_else(|| name.strip_prefix("libnvidia-ml.so."))?;
             Some((suffix.parse().ok()?, listing.directory.join(name)))
         });
-        let elsewhere = led_to(listing).filter(|(_, file)| !libraries.iter().any(|of| file.starts_with(&of.directory)));
+        let led_to = led_to.iter().filter(|(of, _)| *of == listing).map(|(_, found)| found.clone());
+        let elsewhere = led_to.filter(|(_, file)| !libraries.iter().any(|of| file.starts_with(&of.directory)));
         for (version, file) in named.chain(elsewhere) {
             let alternative = listing.alternative;
             match versions.iter_mut().find(|known| known.version == version) {
@@ -159,8 +159,8 @@ fn library_versions(
     versions
 }
 
-/// The version that a directory's `libcuda.so.1` leads to, and its file: the ones that programs load.
-fn loaded(reader: &Reader, listing: &Listing) -> Option<(DriverVersion, PathBuf)> {
+/// The version that a directory's `libcuda.so.1` leads to, and its file.
+fn led_to(reader: &Reader, listing: &Listing) -> Option<(DriverVersion, PathBuf)> {
     let link = listing.names.iter().find(|n| *n == "libcuda.so.1")?;
     let file = reader.resolved(listing.directory.join(link));
     let version = file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()?;
@@ -189,12 +189,12 @@ mod tests {
             [Library { version: version("580.95.05"), file, alternative }]
         };
         let beside = listing("/usr/lib/x86_64-linux-gnu/nvidia/current", true);
-        assert_eq!(library_versions(&[listing("/usr/lib64", false)], |_| None), found("/usr/lib64", false));
+        assert_eq!(library_versions(&[listing("/usr/lib64", false)], &[]), found("/usr/lib64", false));
         assert_eq!(
-            library_versions(std::slice::from_ref(&beside), |_| None),
+            library_versions(std::slice::from_ref(&beside), &[]),
             found("/usr/lib/x86_64-linux-gnu/nvidia/current", true)
         );
-        assert_eq!(library_versions(&[listing("/usr/lib64", false), beside], |_| None), found("/usr/lib64", false));
+        assert_eq!(library_versions(&[listing("/usr/lib64", false), beside], &[]), found("/usr/lib64", false));
     }
 
     #[test]

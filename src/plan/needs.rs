@@ -69,14 +69,18 @@ impl Demand {
 }
 
 impl Plan {
+    /// Where the steps that are needed take disk space.
+    pub fn rooms(&self) -> impl Iterator<Item = &Room> {
+        self.steps.iter().filter(|step| step.state == State::Needed).flat_map(|step| &step.room)
+    }
+
     /// Warns of file systems that have too little room now.
     pub(super) fn with_room_judged(mut self) -> Self {
         let spaces = &self.host.space;
         let nearest = |path: &Path| {
             { spaces.iter() }.filter(|s| path.starts_with(&s.path)).max_by_key(|s| s.path.as_os_str().len())
         };
-        let rooms = { self.steps.iter() }.filter(|step| step.state == State::Needed).flat_map(|step| &step.room);
-        let known = rooms.filter(|room| nearest(&room.path).is_some()).cloned();
+        let known = self.rooms().filter(|room| nearest(&room.path).is_some()).cloned();
         let demands = Demand::sum(known, |path| nearest(path).cloned().ok_or(())).unwrap_or_default();
         let short: Vec<_> = demands.iter().filter_map(Demand::shortage).collect();
         self.warnings.extend(short.into_iter().map(|text| Warning { check: CheckId::GS602.into(), text }));

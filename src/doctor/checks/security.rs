@@ -42,9 +42,9 @@ pub fn has_fixes(seen: &Evidence) -> Verdict {
 fn driver(seen: &Evidence) -> Option<Judged> {
     let driver = seen.facts.driver.as_ref().filter(|_| no_driver_of_its_own(seen).is_none())?.version;
     // The newest names the newest release.
-    let mut missing = seen.bulletins.iter().filter_map(|bulletin| Some((bulletin, bulletin.missing_from(driver)?)));
-    let lacks =
-        missing.next().map(|(newest, fixed)| (causes::vulnerable(driver, newest, fixed), causes::fixed_driver(fixed)));
+    let missing = |bulletin| Some((bulletin, Bulletin::missing_from(bulletin, driver)?));
+    let lacks = { seen.bulletins.iter().find_map(missing) }
+        .map(|(newest, fixed)| (causes::vulnerable(driver, newest, fixed), causes::fixed_driver(fixed)));
     Some(Judged { what: format!("driver {driver}"), lacks })
 }
 

@@ -174,7 +174,7 @@ impl Companion {
         self.packages.iter().any(|p| is_named(&p.name))
     }
 
-    /// Whether this package is one of its own, or came with it.
+    /// Whether this package belongs to it, or came with it.
     pub fn has_part(&self, name: &str) -> bool {
         let mut others = self.packages.iter().flat_map(|p| &p.with).chain(&self.depends);
         self.is_package(name) || others.any(|other| other == name)
