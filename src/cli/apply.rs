@@ -187,7 +187,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 mirrors: Some(&config.sources.mirrors),
                 ..Planner::new(database)
             };
-            let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+            let machine = facts.machine.kind;
+            let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed, machine)?;
+            options.request.left_out_layers(machine).into_iter().for_each(super::say);
             let mut facts = facts.clone();
             facts.gpu_states = gpu_states(system, &facts, &request.settings.states);
             mig::request::prepare(system, database, &mut facts, &mut request, true)?;

@@ -181,7 +181,10 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
 fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<Plan, Problem> {
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
     let facts = stock_facts(os, None, &options.gpu, database)?;
-    let request = options.request.request(Path::new(paths::PREFIX), &options.cache, options.gpu.clone())?;
+    let request = {
+        let (assumed, machine) = (options.gpu.clone(), facts.machine.kind);
+        options.request.request(Path::new(paths::PREFIX), &options.cache, assumed, machine)?
+    };
     let planner = Planner { lock: locked.file(), ..Planner::new(database) };
     let refused = |e: PlanningError| {
         let is_without_gpu = e.is_without_gpu();

@@ -194,8 +194,9 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
         lock: locked.file(),
         ..Planner::new(database)
     };
-    let prepared =
-        planner.prepared(facts, options.request.request(&options.host.prefix, &options.host.cache, assumed)?);
+    let machine = facts.machine.kind;
+    let request = options.request.request(&options.host.prefix, &options.host.cache, assumed, machine)?;
+    let prepared = planner.prepared(facts, request);
     let (facts, mut request) =
         prepared.map_err(|e| locked.not_planned(e, &options.host.again(&options.stock, None)))?;
     let named = match layer {

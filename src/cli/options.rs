@@ -11,7 +11,7 @@ use crate::database::store::Store;
 use crate::database::{VERSION, age, shared};
 use crate::exit::Exit;
 use crate::fetch::{Sources, certificates};
-use crate::host::bus_address;
+use crate::host::{MachineKind, bus_address};
 use crate::mirrors::Mirrors;
 use crate::operation::valid::{self, Valid};
 use crate::paths;
@@ -120,9 +120,11 @@ pub struct RequestOptions {
     /// lists them.
     #[arg(long, value_name = "LIST", env = "GPUSETUP_COMPONENTS", value_delimiter = ',')]
     pub components: Vec<String>,
-    /// Layers to install: compute (all), driver, toolkit (with cuDNN)
-    #[arg(long, value_enum, env = "GPUSETUP_PROFILE", default_value = "compute")]
-    pub profile: Profile,
+    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a container)
+    ///
+    /// The driver of a container is its host's.
+    #[arg(long, value_enum, env = "GPUSETUP_PROFILE")]
+    pub profile: Option<Profile>,
     /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
     pub method: MethodOption,
@@ -633,9 +635,29 @@ impl RequestOptions {
         super::driver_file::read(file, self.driver_file_sha256.as_deref()).map(Some)
     }
 
+    /// The layers that are installed on such a machine.
+    fn profile_on(&self, machine: MachineKind) -> Profile {
+        let of_machine = if machine == MachineKind::Container { Profile::Toolkit } else { Profile::Compute };
+        self.profile.unwrap_or(of_machine)
+    }
+
+    /// What to say about layers that nobody named and that are left out here.
+    pub fn left_out_layers(&self, machine: MachineKind) -> Option<&'static str> {
+        let is_left_out = self.profile.is_none() && self.driver.is_none() && machine == MachineKind::Container;
+        is_left_out.then_some(
+            "This is a container, and its driver is its host's: the plan has no driver (--profile compute plans one, too).",
+        )
+    }
+
     /// What was asked for, read once and never guessed at again.
-    pub fn request(&self, prefix: &Path, cache: &Path, assumed_gpus: Vec<String>) -> Result<Request, Problem> {
-        let (with_driver, with_toolkit) = match self.profile {
+    pub fn request(
+        &self,
+        prefix: &Path,
+        cache: &Path,
+        assumed_gpus: Vec<String>,
+        machine: MachineKind,
+    ) -> Result<Request, Problem> {
+        let (with_driver, with_toolkit) = match self.profile_on(machine) {
             Profile::Compute => (true, true),
             Profile::Driver => (true, false),
             Profile::Toolkit => (false, true),

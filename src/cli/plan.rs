@@ -12,7 +12,7 @@ use super::options::{
 use crate::apply;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Gpu, Os, architecture_of, assumed_gpus, gpu_states, stock, system_named};
+use crate::host::{Gpu, MachineKind, Os, architecture_of, assumed_gpus, gpu_states, stock, system_named};
 use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
@@ -103,7 +103,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         ..Planner::new(database)
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
-    let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed)?;
+    let machine = facts.machine.kind;
+    let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed, machine)?;
+    options.request.left_out_layers(machine).into_iter().for_each(super::say);
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
         mig::request::prepare(&system, database, &mut facts, &mut request, false)?;
@@ -216,7 +218,8 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
     if gpus.is_empty() {
         return None;
     }
-    let request = options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec()).ok()?;
+    let request = options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec(), MachineKind::Physical);
+    let request = request.ok()?;
     let mut fitting = others.map(|other| format!("{system}:{other}")).filter(|spec| {
         let Ok(mut facts) = stock(database, spec, None) else { return false };
         facts.gpus.extend(gpus.iter().flat_map(|gpu| assumed_gpus(database, gpu).unwrap_or_default()));

@@ -32,7 +32,7 @@ pub struct SettingsOptions {
     #[arg(long, value_name = "MHZ|MIN,MAX", env = "GPUSETUP_MEMORY_CLOCKS", value_parser = lock)]
     pub memory_clocks: Option<Lock>,
     /// Which processes a GPU accepts
-    #[arg(long, value_enum, env = "GPUSETUP_COMPUTE_MODE")]
+    #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_COMPUTE_MODE")]
     pub compute_mode: Option<ComputeModeOption>,
     /// Keep statistics of the processes that used a GPU (nvidia-smi --query-accounted-apps)
     #[arg(long, value_enum, env = "GPUSETUP_ACCOUNTING")]
@@ -57,6 +57,9 @@ pub struct SettingsOptions {
     /// Every GPU that can be partitioned gets this layout. `gpusetup mig` partitions single GPUs and shows what fits.
     #[arg(long, value_name = "LAYOUT", env = "GPUSETUP_MIG")]
     pub mig: Option<String>,
+    /// Services that use the GPUs, such as DCGM and kubelet: keep them (a change of the MIG mode is refused), or stop them meanwhile
+    #[arg(long, value_enum, value_name = "WHAT", env = "GPUSETUP_MIG_SERVICES", default_value = "keep")]
+    pub mig_services: MigServicesOption,
     /// Hold the kernel and the driver at their versions, or let them follow the system's updates
     #[arg(long, value_enum, env = "GPUSETUP_UPDATES")]
     pub updates: Option<UpdatesOption>,
@@ -69,6 +72,16 @@ pub enum UpdatesOption {
     Hold,
     /// They are updated with the system
     Follow,
+}
+
+/// What happens to services that use the GPUs when these are partitioned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum MigServicesOption {
+    /// They go on, and a GPU that must be idle to be partitioned is refused
+    #[default]
+    Keep,
+    /// They are stopped before, and started again afterwards
+    Stop,
 }
 
 /// On or off.
@@ -88,6 +101,7 @@ pub enum ComputeModeOption {
     /// Any number of processes
     Default,
     /// One process at a time
+    #[value(alias = "exclusive_process")]
     ExclusiveProcess,
     /// No process
     Prohibited,
@@ -192,7 +206,8 @@ impl SettingsOptions {
         let vgpu_token = self.vgpu_token.as_deref().map(token).transpose()?;
         // YAML reads an unquoted off as false.
         let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
-        let mig = self.mig.as_ref().map(|text| MigRequest::of(layout(text)));
+        let stops_users = self.mig_services == MigServicesOption::Stop;
+        let mig = self.mig.as_ref().map(|text| MigRequest { stops_users, ..MigRequest::of(layout(text)) });
         Ok(Settings { states: states.into_iter().flatten().collect(), module_options, vgpu_token, updates, mig })
     }
 }

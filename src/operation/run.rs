@@ -45,6 +45,9 @@ pub struct Run {
     /// A text that its output must hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<String>,
+    /// Files of which one must be there; otherwise there is nothing to do. Empty for a program that is always run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub if_there: Vec<PathBuf>,
     /// The package manager that must not be at work meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locks: Option<PackageManager>,
@@ -77,6 +80,7 @@ impl Run {
             undo: Vec::new(),
             asks: false,
             expects: None,
+            if_there: Vec::new(),
             locks: None,
             limit,
         }
@@ -117,6 +121,12 @@ impl Run {
         self
     }
 
+    /// It is run only where one of these files is.
+    pub fn where_there(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.if_there.extend(paths);
+        self
+    }
+
     /// It waits for this package manager's locks.
     pub fn locking(self, manager: PackageManager) -> Self {
         Self { locks: Some(manager), ..self }
@@ -124,6 +134,9 @@ impl Run {
 
     /// Whether it has been done. A program that the planner found to be done (`planned`) is not run while its trees stand.
     pub fn stands(&self, on: &System, planned: bool) -> Standing {
+        if !self.if_there.is_empty() && !self.if_there.iter().any(|path| on.exists(path)) {
+            return Standing::Satisfied;
+        }
         if self.asks {
             return Standing::Needed;
         }
@@ -198,6 +211,11 @@ impl Run {
         let line = match &self.expects {
             Some(text) => format!("{variables}{command} | grep -F -- {} >/dev/null\n", quoted(text)),
             None => format!("{variables}{command}\n"),
+        };
+        let is_there: Vec<_> = self.if_there.iter().map(|path| format!("[ -e {} ]", quoted_path(path))).collect();
+        let line = match is_there.as_slice() {
+            [] => line,
+            tests => format!("if {}; then {}; fi\n", tests.join(" || "), line.trim_end()),
         };
         made + &line + &removed
     }

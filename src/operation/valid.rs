@@ -236,6 +236,7 @@ impl Operation {
                 undo,
                 limit,
                 expects,
+                if_there,
                 asks: _,
                 locks: _,
             }) => {
@@ -245,7 +246,7 @@ impl Operation {
                 }
                 environment.iter().try_for_each(|(name, value)| variable(name).and_then(|()| no_nul(value)))?;
                 verified.iter().try_for_each(|v| within(&v.path, cache).and_then(|()| checksum(&v.sha256)))?;
-                paths(creates.iter().chain(changes).chain(removes))?;
+                paths(creates.iter().chain(changes).chain(removes).chain(if_there))?;
                 expects.iter().try_for_each(|text| no_nul(text))?;
                 if *limit <= MOST_SECONDS { Ok(()) } else { Err(format!("a limit of {limit} seconds")) }
             }

@@ -32,10 +32,14 @@ pub fn gpu_settings(context: &StepContext) -> Step {
     let service = Service { unit: UNIT.to_owned(), enabled: true };
     acts.extend([unit, Act { operation: service.into(), satisfied: enabled }]);
     let all: Vec<_> = states.iter().map(|state| format!("{}: {}", state.option(), state.value())).collect();
-    let why = match context.facts.machine.is_tree && context.facts.gpu_states.is_empty() {
+    let mut why = match context.facts.machine.is_tree && context.facts.gpu_states.is_empty() {
         true => format!("{}; a unit sets them when the tree boots", all.join(", ")),
         false => format!("{}; a unit sets them again at each boot", all.join(", ")),
     };
+    // What a driver has that does not run yet is not known; where it is, a step reboots.
+    if context.facts.gpu_states.is_empty() && states.iter().any(|state| matches!(state, DeviceState::Ecc(_))) {
+        why += "; if that changes error correction (ECC), it does so at the reboot after that";
+    }
     step(StepId::GpuSettings, TITLE, why, acts)
 }
 

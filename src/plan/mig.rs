@@ -33,6 +33,8 @@ pub struct GpuPartition {
 pub struct Units {
     /// They are stopped before, and started afterwards.
     pub paused: Vec<String>,
+    /// The same, where the driver's packages bring them: they are not there yet.
+    pub expected: Vec<String>,
     /// They are started again afterwards: they list instances for others.
     pub listers: Vec<String>,
 }
@@ -77,12 +79,22 @@ pub fn partition(
 /// What is set on GPUs, and the units that stop before it and start again afterwards.
 pub fn beside_units(gpus: &[GpuPartition], units: &Units) -> Vec<Act> {
     let mut acts: Vec<_> = units.paused.iter().map(|unit| unit_act(stop(unit), start(unit))).collect();
+    acts.extend(units.expected.iter().map(|unit| act_where_there(unit, stop(unit), start(unit))));
     // Undo runs backwards: a lister is started again after the instances are restored.
     acts.extend(units.listers.iter().map(|unit| unit_act(stop(unit), start(unit))));
     acts.extend(of_gpus(gpus).into_iter().map(Act::needed));
     acts.extend(units.listers.iter().map(|unit| Act::needed(Run::new(start(unit), UNIT_LIMIT))));
+    acts.extend(units.expected.iter().rev().map(|unit| act_where_there(unit, start(unit), stop(unit))));
     acts.extend(units.paused.iter().rev().map(|unit| unit_act(start(unit), stop(unit))));
     acts
+}
+
+/// Where packages put units.
+const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+
+fn act_where_there(unit: &str, argv: Vec<String>, undo: Vec<String>) -> Act {
+    let files = UNIT_FOLDERS.iter().map(|folder| Path::new(folder).join(unit));
+    Act::needed(Run { undo, ..Run::new(argv, UNIT_LIMIT) }.where_there(files))
 }
 
 /// What is to become of a GPU, for a layout that fits. None if nothing changes, or if the GPU is assumed. A GPU whose state is not known

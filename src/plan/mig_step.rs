@@ -1,9 +1,9 @@
 //! The step that partitions every GPU of a host as the request says (`mig:` in the config file), and has every boot restore that.
 
 use super::context::{StepContext, skipped, step};
-use super::mig::{AtBoot, GpuPartition, Units, beside_units, partition_of, restored};
+use super::mig::{AtBoot, GpuPartition, Units, beside_units, partition_of, restored, units_of};
 use super::{Act, Step, StepId};
-use crate::compat::Database;
+use crate::compat::{Database, MigRole};
 use crate::host::{Facts, MachineKind};
 use crate::ids::CheckId;
 use crate::mig::{Board, Geometry, Layout, Wanted, at_boot_for_all, fit, nearest};
@@ -26,12 +26,10 @@ pub fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step
         return Some(skipped(StepId::Mig, TITLE, "this plan installs no driver"));
     }
     let tasks: Vec<_> = tasks(database, context.facts, &wish.layout).into_iter().filter_map(Result::ok).collect();
-    let gpus: Vec<GpuPartition> = { tasks.iter() }
-        .filter_map(|(board, geometry, wanted)| partition_of(database, board, geometry, wanted))
-        .collect();
+    let gpus = partitions(database, &tasks);
     let mut acts = Vec::new();
     if !context.facts.machine.is_tree || context.facts.mig.is_some() {
-        acts.extend(beside_units(&gpus, &units(wish, &gpus)));
+        acts.extend(beside_units(&gpus, &Units { expected: expected(context, database, &gpus), ..units(wish, &gpus) }));
     }
     let each = tasks.iter().map(|(board, geometry, wanted)| (board, geometry, wanted));
     let layouts = format!("# Written by gpusetup: the layout that was requested with mig.\n{}", at_boot_for_all(each));
@@ -41,10 +39,13 @@ pub fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step
             .into_iter()
             .map(|operation| standing(context, operation)),
     );
-    let why = format!(
-        "{}; instances do not survive a reboot, so every boot restores them with {program}, which must stay installed",
-        wish.layout
-    );
+    // GPUs that are only assumed, and those of a tree, are not here to be partitioned.
+    let boots = if gpus.is_empty() && context.facts.mig.is_none() {
+        "the next boot partitions the GPUs, and every boot after it, since instances do not survive one,"
+    } else {
+        "instances do not survive a reboot, so every boot restores them"
+    };
+    let why = format!("{}; {boots} with {program}, which must stay installed", wish.layout);
     Some(step(StepId::Mig, TITLE, why, acts))
 }
 
@@ -53,8 +54,22 @@ fn units(wish: &MigRequest, gpus: &[GpuPartition]) -> Units {
     if gpus.is_empty() {
         return Units::default();
     }
-    let resets = gpus.iter().any(|gpu| gpu.resets && gpu.mode.is_some());
-    Units { paused: if resets { wish.keepers.clone() } else { Vec::new() }, listers: wish.listers.clone() }
+    let paused = if gpus.iter().any(must_be_idle) { wish.keepers.clone() } else { Vec::new() };
+    Units { paused, listers: wish.listers.clone(), ..Units::default() }
+}
+
+/// The units that hold GPUs and that come with a driver that does not run yet: its persistence daemon, and what this plan starts.
+fn expected(context: &StepContext, database: &Database, gpus: &[GpuPartition]) -> Vec<String> {
+    if context.facts.mig.is_some() || !gpus.iter().any(must_be_idle) {
+        return Vec::new();
+    }
+    let is_started =
+        |unit: &str| context.companions.iter().flat_map(|all| all.units()).any(|(started, _)| started == unit);
+    let users = units_of(database, |role| role == MigRole::User).filter(|unit| is_started(unit));
+    let keepers = units_of(database, |role| role == MigRole::Keeper);
+    let running = context.request.settings.mig.iter().flat_map(|wish| &wish.keepers);
+    let running: Vec<_> = running.map(String::as_str).collect();
+    keepers.chain(users).filter(|unit| !running.contains(unit)).map(str::to_owned).collect()
 }
 
 /// The operation, and whether its file or link is there.
@@ -141,10 +156,28 @@ pub fn not_refused(database: &Database, facts: &Facts, request: &Request) -> Res
         return Err(Conflict::blocked(CheckId::GS802, "no GPU of this host can be partitioned (--mig)")
             .hint("leave --mig out; gpusetup mig list shows what GPUs can be partitioned into"));
     }
-    match tasks.into_iter().find_map(Result::err) {
-        None => Ok(()),
-        Some(Refusal { sentence, hint }) => Err(Conflict::request(sentence).hint(hint)),
+    let tasks = match tasks.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(tasks) => tasks,
+        Err(Refusal { sentence, hint }) => return Err(Conflict::request(sentence).hint(hint)),
+    };
+    // Before the driver runs, nothing uses the GPUs.
+    if facts.mig.is_some() && !wish.users.is_empty() && partitions(database, &tasks).iter().any(must_be_idle) {
+        let sentence = format!("services use the GPUs: {}; --mig changes the GPUs' MIG mode", wish.users.join(", "));
+        return Err(Conflict::blocked(CheckId::GS802, sentence)
+            .hint("a GPU that is in use does not change its MIG mode")
+            .hint("add --mig-services stop: gpusetup stops them, and starts them again afterwards"));
     }
+    Ok(())
+}
+
+/// What is to become of the GPUs that change.
+fn partitions(database: &Database, tasks: &[Task]) -> Vec<GpuPartition> {
+    tasks.iter().filter_map(|(board, geometry, wanted)| partition_of(database, board, geometry, wanted)).collect()
+}
+
+/// Whether a GPU is reset for its new mode, so that nothing may use it.
+fn must_be_idle(gpu: &GpuPartition) -> bool {
+    gpu.resets && gpu.mode.is_some()
 }
 
 #[cfg(test)]

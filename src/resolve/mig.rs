@@ -12,9 +12,15 @@ pub struct MigRequest {
     /// The gpusetup that restores it at every boot, by its absolute path. None if none is installed where only root can write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// Whether services that use the GPUs may be stopped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stops_users: bool,
     /// Units that run and keep the GPUs in use: they stop while GPUs are reset, and start again afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keepers: Vec<String>,
+    /// Units that run, use the GPUs and may not be stopped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
     /// Units that list the instances for others: they are started again when those change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listers: Vec<String>,
@@ -23,6 +29,6 @@ pub struct MigRequest {
 impl MigRequest {
     /// This layout, before anything is known of the host.
     pub fn of(layout: String) -> Self {
-        Self { layout, program: None, keepers: Vec::new(), listers: Vec::new() }
+        Self { layout, program: None, stops_users: false, keepers: Vec::new(), users: Vec::new(), listers: Vec::new() }
     }
 }

@@ -141,7 +141,8 @@ impl Settings {
         let token = self.vgpu_token.iter().map(|token| ("vgpu-token", token.from.display().to_string()));
         let updates = self.updates.map(|updates| ("updates", updates.as_str().to_owned()));
         let mig = self.mig.iter().map(|mig| ("mig", mig.layout.clone()));
-        states.chain(modules).chain(token).chain(updates).chain(mig).collect()
+        let services = self.mig.iter().filter(|mig| mig.stops_users).map(|_| ("mig-services", "stop".to_owned()));
+        states.chain(modules).chain(token).chain(updates).chain(mig).chain(services).collect()
     }
 }
 
@@ -185,10 +186,10 @@ mod tests {
             module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
             vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
-            mig: Some(MigRequest::of("3g.20gb,2x2g.10gb".to_owned())),
+            mig: Some(MigRequest { stops_users: true, ..MigRequest::of("3g.20gb,2x2g.10gb".to_owned()) }),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
-            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb";
+            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop";
         assert_eq!(settings.options().join(" "), options);
         assert!(Settings::default().is_empty() && !settings.is_empty());
     }

@@ -43,6 +43,24 @@ fn a_plan_in_a_container_says_which_wishes_are_the_hosts() {
 }
 
 #[test]
+fn the_driver_of_a_container_is_its_hosts() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:00:06.0", "2335", Some("nvidia"));
+    let kind = |kind: &'static str| move |facts: &mut Value| facts["machine"]["kind"] = json!(kind);
+    let layers = |kind_of: &'static str, arguments: &[&str]| {
+        let ran = plan_for(&tree, kind(kind_of), arguments);
+        let chosen = ran.json()["selection"].clone();
+        (chosen["driver"].is_object(), chosen["cuda"].is_object(), ran.err.contains("its driver is its host's"))
+    };
+    assert_eq!(layers("physical", &[]), (true, true, false));
+    assert_eq!(layers("container", &[]), (false, true, true));
+    assert_eq!(layers("container", &["--upgrade"]), (false, true, true));
+    // Who names the driver gets it.
+    assert_eq!(layers("container", &["--profile", "compute"]), (true, true, false));
+    assert_eq!(layers("container", &["--profile", "driver"]), (true, false, false));
+    assert_eq!(layers("container", &["--driver", "580"]), (true, true, false));
+}
+
+#[test]
 fn a_plan_warns_of_a_file_system_without_room() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", None);
     let space = |path: &str, free: u64, of: u64| json!({"path": path, "free_bytes": free, "read_only": false, "no_exec": false, "file_system": of});

@@ -90,6 +90,65 @@ fn a_layout_that_a_gpu_cannot_have_is_refused_before_anything_changes() {
 }
 
 #[test]
+fn services_that_use_the_gpus_are_stopped_only_if_that_is_permitted() {
+    let host = host();
+    host.tree.write("run/active/nvidia-persistenced.service", "");
+    host.tree.write("run/active/nvidia-dcgm.service", "");
+    let refused = run(&host, LAYOUT, &["plan"]);
+    assert_eq!(refused.code, 5, "{}{}", refused.out, refused.err);
+    assert!(refused.err.contains("services use the GPUs: nvidia-dcgm.service; --mig changes"), "{}", refused.err);
+    assert!(refused.err.contains("add --mig-services stop"), "{}", refused.err);
+
+    let units = |arguments: &[&str]| -> Vec<String> {
+        let plan = run(&host, LAYOUT, &[&["plan", "--json"], arguments].concat()).json();
+        let mig = step(&plan, "mig").expect("a step")["operations"].clone();
+        let all = mig.as_array().expect("a list").iter().filter(|act| act["op"] == "run");
+        let said = |act: &Value| {
+            let words = act["argv"].as_array().expect("a list").iter().filter_map(Value::as_str);
+            words.filter(|word| *word != "systemctl" && *word != "--no-block").collect::<Vec<_>>().join(" ")
+        };
+        all.map(said).collect()
+    };
+    let stopped = ["stop nvidia-dcgm.service", "stop nvidia-persistenced.service"];
+    let started = ["restart nvidia-persistenced.service", "restart nvidia-dcgm.service"];
+    let all = units(&["--mig-services", "stop"]);
+    assert_eq!(all[..2], stopped, "{all:?}");
+    assert_eq!(all[all.len() - 2..], started, "{all:?}");
+
+    // Instances alone need no reset: nothing stops.
+    fs::write(host.libraries.path().join("state"), "0.mig=1 1 0\n1.mig=1 1 0\n").expect("written");
+    assert!(units(&[]).iter().all(|unit| !unit.contains("dcgm") && !unit.contains("persistenced")));
+}
+
+#[test]
+fn a_driver_that_is_yet_to_come_brings_a_daemon_that_stops_meanwhile() {
+    let host = host();
+    for library in ["libcuda.so", "libnvidia-ml.so"] {
+        let path = host.tree.path().join(format!("usr/lib/x86_64-linux-gnu/{library}.580.95.05"));
+        fs::remove_file(path).expect("it was there");
+    }
+    // In a tree no GPU is partitioned.
+    let mut facts = host.run(&["facts", "--json"]).json();
+    facts["machine"]["is_tree"] = false.into();
+    let file = host.libraries.path().join("facts.json");
+    fs::write(&file, facts.to_string()).expect("written");
+    let plan = |format: &str| {
+        let file = file.to_str().expect("UTF-8");
+        crate::common::run(&["plan", "--profile", "driver", "--mig", LAYOUT, "--format", format, "--facts", file])
+    };
+    let plan_json = plan("json").json();
+    let mig = step(&plan_json, "mig").expect("a step")["operations"].clone();
+    let runs: Vec<_> = mig.as_array().expect("a list").iter().filter(|act| act["op"] == "run").collect();
+    let daemon = |act: &&&Value| act["argv"].to_string().contains("nvidia-persistenced.service");
+    assert_eq!(runs.iter().filter(daemon).count(), 2, "{runs:?}");
+    let folders = runs[0]["if_there"].as_array().expect("its files");
+    assert!(folders.iter().any(|path| path == "/usr/lib/systemd/system/nvidia-persistenced.service"), "{folders:?}");
+    let script = plan("sh").out;
+    let line = script.lines().find(|line| line.contains("stop nvidia-persistenced")).expect("a line");
+    assert!(line.starts_with("if [ -e /etc/systemd/system/nvidia-persistenced.service ] || "), "{line}");
+}
+
+#[test]
 fn a_script_stops_where_boots_would_lack_gpusetup() {
     let host = host();
     let script = run(&host, LAYOUT, &["plan", "--format", "sh"]).out;

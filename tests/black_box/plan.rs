@@ -215,7 +215,7 @@ fn a_plan_needs_nothing_but_the_facts() {
 /// Where nothing can be said, the exit code is not that of a panic.
 #[test]
 fn a_full_standard_error_does_not_change_the_exit_code() {
-    for (arguments, code) in [(&["plan", "--gpu", "v100", "--gpu", "b200"][..], 4), (&["--bogus"][..], 2)] {
+    for (arguments, code) in [(&["plan", "--os", "debian-12", "--gpu", "v100,b200"][..], 4), (&["--bogus"][..], 2)] {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux");
         let status = common::program().args(arguments).stderr(full).status().expect("gpusetup runs");
         assert_eq!(status.code(), Some(code), "{arguments:?}");
@@ -613,7 +613,7 @@ fn a_kernel_is_too_new_for_an_older_release_and_in_a_container() {
     let mut container =
         facts("102d", serde_json::json!({"running": "6.18.0-cloud", "next_boot": null, "installed": []}));
     container["machine"]["kind"] = "container".into();
-    let said = told(&container, &["--method", "runfile", "--cuda", "11.4"]);
+    let said = told(&container, &["--profile", "compute", "--method", "runfile", "--cuda", "11.4"]);
     assert!(said.contains("kernel 6.18.0-cloud runs") && said.contains("6.9"), "{said}");
 }
 

@@ -35,6 +35,10 @@ int main(int count, char **words)
 	const char *name = words[count - 1];
 	snprintf(link, sizeof link, "/etc/systemd/system/multi-user.target.wants/%s", name);
 	snprintf(unit, sizeof unit, "/etc/systemd/system/%s", name);
+	if (!strcmp(words[1], "is-active")) {
+		snprintf(link, sizeof link, "/run/active/%s", name);
+		return access(link, F_OK) ? 3 : 0;
+	}
 	if (!strcmp(words[1], "is-enabled"))
 		return access(link, F_OK) ? 1 : 0;
 	if (!strcmp(words[1], "disable"))

@@ -99,7 +99,7 @@ impl Bench {
 
     /// The version of the database that a plan is made with.
     fn in_use(&self) -> String {
-        let (code, said) = self.gpusetup(&["plan", "--gpu", "10de:2330", "--json"]);
+        let (code, said) = self.gpusetup(&["plan", "--profile", "compute", "--gpu", "10de:2330", "--json"]);
         assert_eq!(code, 0, "{said}");
         let plan: serde_json::Value = serde_json::from_str(&said).expect("JSON");
         plan["database"]["version"].as_str().expect("a version").to_owned()
@@ -281,7 +281,7 @@ fn what_is_damaged_or_open_to_others_is_not_used() {
     let bench = Bench::new();
     let shipped = bench.in_use();
     assert_eq!(bench.update_with(&bench.made("2030.1.1", "")).0, 0);
-    let plan = || bench.gpusetup(&["plan", "--gpu", "10de:2330", "--json"]);
+    let plan = || bench.gpusetup(&["plan", "--profile", "compute", "--gpu", "10de:2330", "--json"]);
     let installed = bench.path("store/2030.1.1");
 
     // The archive says the same as the compact form, which another gpusetup would not understand either.

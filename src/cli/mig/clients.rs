@@ -37,7 +37,8 @@ pub fn units(system: &System, database: &Database, tasks: &Tasks, may_stop: bool
     if must_be_idle && kernel_drives_displays(system) {
         say(DISPLAYS);
     }
-    Ok(MigUnits { paused: if may_stop { running } else { Vec::new() }, listers: listers(system, database) })
+    let paused = if may_stop { running } else { Vec::new() };
+    Ok(MigUnits { paused, listers: listers(system, database), ..MigUnits::default() })
 }
 
 /// The units with such a role that run.

@@ -25,14 +25,16 @@ pub fn prepare(
         Err(problem) if is_applied => return Err(problem),
         Err(_) => {}
     }
-    if system.is_live() {
-        wish.keepers = clients::running(system, database, |role| role == MigRole::Keeper);
-        wish.listers = clients::listers(system, database);
-    }
-    if why_silent(system, facts).is_none()
-        && let Answer::Is(host) = partitions()
-    {
+    let is_silent = why_silent(system, facts).is_some();
+    if !is_silent && let Answer::Is(host) = partitions() {
         facts.mig = Some(host);
+    }
+    if system.is_live() || facts.mig.is_some() {
+        let stops_users = wish.stops_users;
+        wish.keepers =
+            clients::running(system, database, |role| role == MigRole::Keeper || stops_users && role.holds_gpus());
+        wish.users = clients::running(system, database, |role| role == MigRole::User && !stops_users);
+        wish.listers = clients::listers(system, database);
     }
     Ok(())
 }
