@@ -10,7 +10,6 @@ mod commands;
 mod file;
 mod geometry;
 mod layout;
-mod mistake;
 mod place;
 mod plan;
 mod refusal;

@@ -1,6 +1,7 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::help::variable;
+use super::mistakes::MOST_EDITS;
 use super::{Problem, flags, judges_off, lists, say, shared_options};
 use crate::paths::CONFIG;
 use crate::system::environment;
@@ -55,8 +56,8 @@ impl<'de> Deserialize<'de> for Texts {
             }
             fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Texts, A::Error> {
                 let mut all = Vec::new();
-                while let Some(one) = seq.next_element::<String>()? {
-                    all.push(one);
+                while let Some(Texts(one)) = seq.next_element()? {
+                    all.extend(one);
                 }
                 Ok(Texts(all))
             }
@@ -182,8 +183,12 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         |key: &String| text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
     if let Some(key) = map.keys().find(|k| !known.contains(&k.as_str())) {
         let line = line_of(key);
-        let sentence = format!("the config file {}: line {line}: there is no option `{key}`", path.display());
-        return Err(Problem::usage(sentence).hint(format!("options are: {}", known.join(", "))));
+        let problem =
+            Problem::usage(format!("the config file {}: line {line}: there is no option `{key}`", path.display()));
+        return Err(match nearest(key, &known) {
+            Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
+            None => problem.hint(format!("options are: {}", known.join(", "))),
+        });
     }
     let lists = lists(&options);
     if let Some((key, Texts(values))) =
@@ -214,6 +219,13 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
     Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(key, values)| says(key, values)).collect())
 }
 
+/// The option that a misspelled key stands for: `cudda`, `power_limit`.
+fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
+    let key = key.to_lowercase().replace('_', "-");
+    let edits = |known: &&&str| strsim::damerau_levenshtein(&key, known);
+    known.iter().min_by_key(edits).filter(|meant| edits(meant) <= MOST_EDITS.min(key.len() / 3)).copied()
+}
+
 /// `--config FILE`, found before clap reads the rest.
 fn asked(arguments: &[OsString]) -> Option<PathBuf> {
     let mut words = arguments.iter();
@@ -234,7 +246,7 @@ mod tests {
 
     #[test]
     fn keys_are_the_options_names() {
-        let read = |text| read(Path::new("c.yaml"), text);
+        let read = |text: &str| read(Path::new("c.yaml"), text);
         let defaults = read("cuda: \"12.10\"\nupgrade: true\ngpu: [\"h100\", \"t4\"]\n").expect("valid");
         assert_eq!(defaults["cuda"], ["12.10"]);
         assert_eq!(defaults["upgrade"], ["true"]);
@@ -244,6 +256,13 @@ mod tests {
         assert_eq!(mirrors["mirrors"], ["https://a.example/x=http://b.example"]);
         let unknown = read("cuda: \"12.8\"\ncudda: \"12.8\"\n").expect_err("an unknown key");
         assert!(unknown.message.contains("line 2") && unknown.message.contains("cudda"), "{}", unknown.message);
+        for (key, meant) in [("cudda", "cuda"), ("power_limit", "power-limit"), ("Mig", "mig")] {
+            let file = format!("{key}: \"1\"\n");
+            let misspelled = read(&file).expect_err("an unknown key");
+            assert_eq!(misspelled.hints, [format!("did you mean `{meant}`?")]);
+        }
+        assert_eq!(read("power-limit: [300]\n").expect("one number")["power-limit"], ["300"]);
+        assert!(read("gpu: [12.10]\n").is_err(), "an unquoted version in a list");
         let listed = read("upgrade: true\nmig: [3g.20gb, 2g.10gb]\n").expect_err("a list");
         assert!(listed.message.contains("line 2: `mig` takes one text"), "{}", listed.message);
         assert!(read("cuda: 12.10\n").is_err(), "an unquoted version");

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// The most edits between a typo and the command that was meant.
-const MOST_EDITS: usize = 2;
+pub const MOST_EDITS: usize = 2;
 
 /// Commands of other tools, and what does the same here.
 const ELSEWHERE: [(&[&str], &[&str]); 12] = [

@@ -2,7 +2,6 @@
 
 use super::geometry::Geometry;
 use super::layout::{Layout, LayoutError};
-use super::mistake::plainly;
 use super::plan::Wanted;
 use crate::compat::PciDevice;
 use crate::yaml;
@@ -119,7 +118,7 @@ impl LayoutFile {
     /// If it does not have the format, or contradicts itself.
     pub fn read(text: &str) -> Result<Self, FileError> {
         let whole: Whole = yaml::read(text).map_err(|e| {
-            let problem = plainly(&e.problem);
+            let problem = e.problem;
             FileError::Form(match e.line {
                 0 => problem,
                 line => format!("{problem} (line {line}, column {})", e.column),

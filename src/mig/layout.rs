@@ -25,6 +25,9 @@ pub enum LayoutError {
     /// A compute instance is smaller than its GPU instance.
     #[error("{0:?} is a part of a GPU instance; gpusetup makes one compute instance in each GPU instance")]
     Part(String),
+    /// A number of instances is zero.
+    #[error("{0:?} is no instance; write none for a GPU without instances")]
+    NoInstance(String),
     /// There are too many instances.
     #[error("it names more than {MOST_INSTANCES} instances")]
     TooMany,
@@ -49,9 +52,9 @@ impl Layout {
         let words = text.split(',').map(str::trim);
         let counted = words.map(|word| {
             let (count, name) = counted(word);
-            (name, count)
+            if count == 0 { Err(LayoutError::NoInstance(shown(word))) } else { Ok((name, count)) }
         });
-        Self::counted(geometry, counted)
+        Self::counted(geometry, counted.collect::<Result<Vec<_>, _>>()?)
     }
 
     /// The layout with these numbers of instances.
@@ -121,11 +124,16 @@ fn counted(word: &str) -> (u32, &str) {
     (1, word)
 }
 
+/// As much of a word as a message repeats.
+fn shown(word: &str) -> String {
+    word.chars().take(40).collect()
+}
+
 fn not_a_profile(word: &str) -> LayoutError {
     let looks_so = |text: &str| {
         text.parse::<u32>().is_ok() || text.contains("g.") && text.starts_with(|c: char| c.is_ascii_alphanumeric())
     };
-    let shown: String = word.chars().take(40).collect();
+    let shown = shown(word);
     match word.split_once(':') {
         Some((name, count)) if looks_so(name) && count.parse::<u32>().is_ok() => {
             LayoutError::Placement(shown, format!("{count}x{name}"))

@@ -319,13 +319,16 @@ impl AddRepository {
             let new = quoted_path(&path.with_extension("new"));
             // Of each key in the file, the fingerprint that follows its `pub` line.
             let primary = "awk -F: '$1 == \"pub\" { primary = 1 } $1 == \"fpr\" && primary { print $10; primary = 0 }'";
+            let refused = format!("the key from {} is not {}: nothing is added", self.url_of(key), key.fingerprint);
             out += &format!(
                 "{}curl -fL --retry 3 -o {new} {}\n\
-                 [ \"$(gpg --no-options --with-colons --show-keys {new} | {primary})\" = {} ]\n\
+                 [ \"$(gpg --no-options --with-colons --show-keys {new} | {primary})\" = {} ] || \
+                 {{ echo {} >&2; exit 1; }}\n\
                  mv {new} {path}\nchmod {MODE:04o} {path}\n",
                 make_folder(&path),
                 quoted(&self.url_of(key)),
                 key.fingerprint,
+                quoted(&refused),
                 path = quoted_path(&path),
             );
         }

@@ -286,7 +286,7 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
         ),
         (
             &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": -1}\n"),
-            "a number from 0 on is expected, not `-1` (line 6,",
+            "expected a number from 0 on, found `-1` (line 6,",
         ),
         (
             &of("    - devices: all\n      mig-enabled: true\n      mig-device: {}\n"),
@@ -295,7 +295,7 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
         (&of("    - mig-enabled: false\n"), "the key `devices` is missing"),
         (&of("    - devices: [gpu7]\n      mig-enabled: false\n"), "neither the index of a GPU nor its UUID"),
         (&of("    - devices: [GPU-7]\n      mig-enabled: false\n"), "names GPU-7, which is not among the GPUs"),
-        (&of("    - devices: all\n      mig-enabled: 1\n"), "true or false is expected, not `1`"),
+        (&of("    - devices: all\n      mig-enabled: 1\n"), "expected true or false, found `1`"),
         (&of("    - devices: all\n      device-filter: \"0x20B08086\"\n      mig-enabled: false\n"), "end in 10DE"),
         (&of("    - devices: [7]\n      mig-enabled: false\n"), "names GPU 7"),
         (&deep, "line"),

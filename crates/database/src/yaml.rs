@@ -1,6 +1,9 @@
 //! YAML files of facts as values of Rust types. A file is first read into nodes that know their place, and the types are made from
 //! these: with the reader's own machinery in each of two hundred types, the program would be a megabyte larger.
 
+mod plain;
+
+use plain::plainly;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
@@ -55,7 +58,7 @@ impl Mistake {
             let key = key.split(", set ").next().unwrap_or(key);
             return Self { line, column, problem: format!("the key `{key}` is there twice (a duplicate)") };
         }
-        Self { line, column, problem: problem.replace(&format!(" at line {line}, column {column}"), "") }
+        Self { line, column, problem: plainly(&problem.replace(&format!(" at line {line}, column {column}"), "")) }
     }
 }
 
@@ -75,9 +78,10 @@ impl Unfit {
 
     fn mistake(self, text: &str) -> Mistake {
         let Some(place) = self.place else {
-            return Mistake { line: 0, column: 0, problem: self.problem.unwrap_or_default() };
+            return Mistake { line: 0, column: 0, problem: plainly(&self.problem.unwrap_or_default()) };
         };
-        let problem = self.problem.unwrap_or_else(|| format!("`{}` must be quoted", written(text, place)));
+        let problem =
+            self.problem.map_or_else(|| format!("`{}` must be quoted", written(text, place)), |said| plainly(&said));
         Mistake { line: place.line(), column: place.column(), problem }
     }
 }
@@ -150,7 +154,7 @@ impl Node {
             Value::List(_) => "a list",
             Value::Map(_) => "names with values",
         };
-        Unfit { place: Some(self.place), problem: Some(format!("{expected} is expected here, not {found}")) }
+        Unfit { place: Some(self.place), problem: Some(format!("expected {expected} here, found {found}")) }
     }
 }
 
@@ -412,8 +416,8 @@ mod tests {
             ("- {name: x, kinds: {1: {plain: 1, other: 2}}}\n", 1, 24, "one key"),
             ("- name: x\n  name: y\n", 2, 3, "duplicate"),
             ("- {name: x, even: 7, size: 1}\n", 1, 19, "7 is odd"),
-            ("- 7\n", 1, 3, "names with values is expected here, not a single value"),
-            ("name: x\n", 1, 1, "a list is expected here, not names with values"),
+            ("- 7\n", 1, 3, "expected names with values here, found a single value"),
+            ("name: x\n", 1, 1, "expected a list here, found names with values"),
             ("- name: [x\n", 1, 9, "bracket"),
         ] {
             let mistake = read::<Vec<Row>>(text).expect_err(text);

@@ -1,7 +1,10 @@
-//! What is wrong with a file of layouts, in plain words.
+//! What is wrong with a file, in plain words.
 
-/// What is wrong with a file, without the words of the library that reads it.
+/// A problem without the words of the libraries that read YAML.
 pub fn plainly(problem: &str) -> String {
+    if problem.starts_with("multiple YAML documents detected") {
+        return "a second document begins here (---): only one is read".to_owned();
+    }
     if let Some(rest) = problem.strip_prefix("unknown field ") {
         let (key, known) = rest.split_once(", expected ").unwrap_or((rest, ""));
         let known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
@@ -31,5 +34,5 @@ pub fn plainly(problem: &str) -> String {
             other => other.to_owned(),
         },
     };
-    format!("{expected} is expected, not {found}")
+    format!("expected {expected}, found {found}")
 }
