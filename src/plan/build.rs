@@ -408,6 +408,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     let unsupported = gpu_settings::warnings(context);
     unsupported.into_iter().for_each(|warning| warnings.push(warning));
     let mut say = |check: CheckId, text: String| warnings.push(Warning { check: check.into(), text });
+    if let Some(text) = not_run_by_staying(database, context) {
+        say(CheckId::GS707, text);
+    }
     if let Some(text) = without_gpu(context) {
         say(CheckId::GS712, text);
     }
@@ -483,6 +486,25 @@ fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
          supported-gpus.json, and run gpusetup doctor after the installation",
         card.name, driver.version
     )
+}
+
+/// The warning if the driver that is there, and stays, does not run the toolkit.
+fn not_run_by_staying(database: &Database, context: &StepContext) -> Option<String> {
+    let (driver, cuda) = (context.chosen.staying.as_ref()?, context.chosen.cuda.as_ref()?);
+    let release = cuda.release;
+    if driver.version >= release.minimum_driver {
+        return None;
+    }
+    let forward = database.forward_compatibility(release.version, driver.branch.branch);
+    let forward = forward.filter(|_| context.chosen.cards.iter().all(|card| card.data_center));
+    let package = forward.map(|found| format!("; or they run with NVIDIA's package {}", found.package));
+    Some(format!(
+        "the driver {} stays, and programs of CUDA {} do not run on it: they need driver {} or newer{}",
+        driver.version,
+        release.version,
+        release.minimum_driver,
+        package.unwrap_or_default()
+    ))
 }
 
 /// The warning if a toolkit was chosen although no GPU is known.

@@ -110,6 +110,9 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             // Why there is no newer driver: a GPU, or the request.
             let limit = told.cards.iter().position(|c| c.last_branch == Some(have.branch));
             all.push(match limit {
+                _ if !told.request.driver.is_wanted() => {
+                    fact(format!("driver {have} is there, and the plan leaves it"), HOST.to_owned())
+                }
                 Some(n) => of_card(n, format!("branch {} is the last that supports {}", have.branch, name(n))),
                 None => fact(format!("driver {have} is the newest requested driver that fits"), ASKED.to_owned()),
             });

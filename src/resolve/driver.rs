@@ -8,7 +8,7 @@ use crate::compat::{
     BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch,
     DriverOffer, DriverRelease, Maturity, ModuleFlavour, PackageRepository, Published, VersionRule,
 };
-use crate::host::{Facts, InstalledCompanion};
+use crate::host::{Facts, InstalledCompanion, MachineKind};
 use crate::ids::RuleId;
 use crate::packages;
 use crate::system::Node;
@@ -363,6 +363,21 @@ pub fn own_drivers<'a>(
         }
     }
     all
+}
+
+/// The driver that is there and stays if a request leaves the driver out: toolkits should run on it. The one of a container is its
+/// host's, which is loaded.
+pub fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
+    let facts = host.facts;
+    let loaded = || facts.loaded_driver()?.parse().ok();
+    let installed = || facts.driver.as_ref().map(|driver| driver.version);
+    let version = match facts.machine.kind {
+        MachineKind::Container => loaded().or_else(installed),
+        _ => installed().or_else(loaded),
+    }?;
+    let flavour = facts.driver.as_ref().and_then(|driver| driver.modules);
+    let (modules, install) = (flavour.unwrap_or(ModuleFlavour::Proprietary), Install::Kept(Method::Auto, flavour));
+    Some(Candidate { version, branch: host.database.branch(version.branch)?, modules, install })
 }
 
 /// The host's distribution in the database.

@@ -26,7 +26,7 @@ pub fn reasons(
     let mut say = |subject: &str, rule: Rule, text: String, source: String| {
         reasons.push(Reason { subject: subject.to_owned(), text, rule: Recorded::Known(rule), source });
     };
-    if let Some(d) = driver {
+    if let Some(d) = driver.filter(|_| request.driver.is_wanted()) {
         let (rule, text) = driver_reason(cards, request, d);
         say("driver", rule.into(), text, d.branch.sources.join(", "));
         let (rule, text) = modules_reason(cards, request, d);
@@ -57,7 +57,7 @@ pub fn reasons(
         say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
     }
     let mut rests_on = vec![
-        ("driver", driver.and_then(|d| d.branch.assumed.as_ref())),
+        ("driver", driver.filter(|_| request.driver.is_wanted()).and_then(|d| d.branch.assumed.as_ref())),
         ("cuda", cuda.and_then(|c| c.release.assumed.as_ref())),
     ];
     rests_on.extend(add_ons.iter().map(|n| (n.of.id.as_str(), n.range.assumed.as_ref())));

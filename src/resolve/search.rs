@@ -4,7 +4,7 @@
 use super::add_on::{self, ChosenAddOn, refused_for};
 use super::component::Part;
 use super::cuda::{SearchContext, Toolkit, passed_over, preferred, runs_on, toolkit};
-use super::driver::{Candidate, Candidates, none_fits, outranked, refused};
+use super::driver::{Candidate, Candidates, none_fits, outranked, refused, staying};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
 use super::reasons::{along, from_repository, reasons, without_runfile};
@@ -30,6 +30,8 @@ pub struct Resolution<'a> {
     pub cards: Vec<Rc<Card>>,
     /// The driver.
     pub driver: Option<Candidate<'a>>,
+    /// The driver that is there and stays, if the request leaves the driver out.
+    pub staying: Option<Candidate<'a>>,
     /// The toolkit.
     pub cuda: Option<Toolkit<'a>>,
     /// The components, if the toolkit is assembled from component archives.
@@ -231,11 +233,14 @@ fn search<'a>(
             None => conflict,
         });
     }
-    let without = (!request.driver.is_wanted()).then_some(None);
+    let is_left_out = !request.driver.is_wanted();
+    let staying = if is_left_out { staying(host) } else { None };
+    // A toolkit that the driver does not run can still compile.
+    let without = is_left_out.then_some(None);
     let ground = SearchContext::new(host, request, cards);
     // Drivers for which nothing fits.
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
-    for driver in drivers.fit.iter().map(Some).chain(without) {
+    for driver in drivers.fit.iter().chain(&staying).map(Some).chain(without) {
         // An older driver runs no toolkit that a newer one could not run.
         let hopeless = |d: &Candidate| tried.iter().flatten().any(|tried| d.version <= tried.version);
         if driver.is_some_and(hopeless) {
@@ -264,9 +269,12 @@ fn search<'a>(
         if telling == Telling::All {
             rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
         }
-        return Ok(resolution(&ground, told, driver, layers, rejected));
+        let found = resolution(&ground, told, driver, layers, rejected);
+        return Ok(if is_left_out { Resolution { driver: None, staying: staying.clone(), ..found } } else { found });
     }
-    Err(match (telling, tried.first()) {
+    // Why there is no toolkit even for none says more than that the driver runs none.
+    let first = if is_left_out { tried.last() } else { tried.first() };
+    Err(match (telling, first) {
         (Telling::Trial, _) => Conflict::untold(),
         (_, Some(first)) => unlayered(&ground, *first).conflict(told),
         (_, None) => Conflict::new(RuleId::DriverWanted, "no driver fits"),

@@ -37,14 +37,21 @@ fn updates_are_held_and_units_enabled_until_they_are_rolled_back() {
         all.lines().filter(|name| name.ends_with("-test")).map(str::to_owned).collect::<Vec<_>>()
     };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let asked = ["plan", "--gpu", "a100", "--profile", "driver", "--power-limit", "300", "--json"];
+    let asked = ["plan", "--gpu", "a100", "--profile", "driver", "--power-limit", "300", "--mig", "none", "--json"];
     let planned: Plan = serde_json::from_str(&host.gpusetup_plain(&asked).succeeds().out).expect("a plan");
-    let settings = planned.steps.iter().find(|step| step.id == StepId::GpuSettings).expect("a step").clone();
+    let planned_step = |id| planned.steps.iter().find(|step| step.id == id).expect("a step").clone();
+    let (settings, mig) = (planned_step(StepId::GpuSettings), planned_step(StepId::Mig));
     let saved = |steps| short::saved(folder.path(), &Plan { steps, ..planned.clone() });
-    let file = saved(vec![short::step(StepId::Updates, vec![hold(true)]), settings]);
+    let file = saved(vec![short::step(StepId::Updates, vec![hold(true)]), mig, settings]);
     host.gpusetup_plain(&["apply", text(&file), "--yes"]).succeeds();
     assert_eq!(held(), ["libnvidia-test", "linux-headers-test", "linux-image-test"]);
-    assert_eq!(host.ask(&format!("systemctl is-enabled {UNIT}")).trim(), "enabled");
+    // Their programs, which the driver and a package of gpusetup bring.
+    host.ask("for program in nvidia-smi gpusetup; do cp /bin/true /usr/bin/$program; done");
+    for unit in [UNIT, "gpusetup-mig.service"] {
+        assert_eq!(host.ask(&format!("systemctl is-enabled {unit}")).trim(), "enabled");
+        let said = host.sh(&format!("systemd-analyze verify /etc/systemd/system/{unit}")).succeeds();
+        assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""), "{unit}");
+    }
     host.gpusetup_plain(&["apply", text(&file), "--yes"]).succeeds();
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(held(), ["linux-headers-test"]);

@@ -61,6 +61,35 @@ fn the_driver_of_a_container_is_its_hosts() {
 }
 
 #[test]
+fn a_toolkit_beside_a_driver_that_stays_is_one_that_it_runs() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:00:06.0", "20b2", Some("nvidia"));
+    let loaded = |kind: &'static str| {
+        move |facts: &mut Value| {
+            facts["machine"]["kind"] = json!(kind);
+            facts["loaded_modules"] = json!([{"name": "nvidia", "version": "535.104.05"}]);
+        }
+    };
+    let chosen = |kind: &'static str, arguments: &[&str]| {
+        let plan = plan_for(&tree, loaded(kind), &[&["--profile", "toolkit"], arguments].concat()).json();
+        (plan["selection"]["cuda"]["version"].as_str().expect("a version").to_owned(), warnings(&plan, "GS707"))
+    };
+    for kind in ["container", "physical"] {
+        let (version, warned) = chosen(kind, &[]);
+        assert!(version.starts_with("12.2.") && warned.is_empty(), "{version} {warned:?}");
+        assert!(chosen(kind, &["--cuda", "12.8"]).1.is_empty(), "through minor-version compatibility");
+        let (version, warned) = chosen(kind, &["--cuda", "13.0"]);
+        assert!(version.starts_with("13.0"), "it was named, and compiles: {version}");
+        let cause = "the driver 535.104.05 stays, and programs of CUDA 13.0";
+        assert!(matches!(&warned[..], [one] if one.starts_with(cause) && one.contains("cuda-compat")), "{warned:?}");
+    }
+    // The installed libraries are those of the next boot.
+    tree.write("usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05", "");
+    let version = chosen("physical", &[]).0;
+    assert!(version.starts_with("13.0."), "{version}");
+    assert!(chosen("container", &[]).0.starts_with("12.2."), "the module is its host's");
+}
+
+#[test]
 fn a_plan_warns_of_a_file_system_without_room() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", None);
     let space = |path: &str, free: u64, of: u64| json!({"path": path, "free_bytes": free, "read_only": false, "no_exec": false, "file_system": of});

@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn rows_that_contradict_each_other_are_faults() {
         for (from, to, problem) in [
-            ("code: 18", "code: x", "invalid"),
+            ("code: 18", "code: x", "expected a number from 0 on, found \"x\""),
             ("NVML_ERROR_X_OR_LIB", "cudaerrornodevice", "two errors"),
             ("api: nccl, code: 2", "api: nvml, code: 18", "there twice"),
             ("names: [ncclSystemError]", "names: []", "no name"),

@@ -141,7 +141,7 @@ mod tests {
             ("says: It.", "says: It., explained_by: [b]", "explained by `b`"),
             ("says: It.", "says: It., explained_by: [a]", "explained by `a`"),
             ("\"https://x\"", "", "no source"),
-            ("says: It.", "says: It., pattern: x", "unknown field"),
+            ("says: It.", "says: It., pattern: x", "no key `pattern`"),
         ] {
             let e = parse(&ROW.replace(from, to)).expect_err("it is wrong");
             assert!(e.contains(problem), "{to}: {e}");
