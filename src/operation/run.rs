@@ -197,7 +197,8 @@ impl Run {
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        format!("run {}", described(&self.argv))
+        let run = format!("run {}", described(&self.argv));
+        if self.if_there.is_empty() { run } else { format!("{run}, if it is installed then") }
     }
 
     /// The lines of a script that do it.
