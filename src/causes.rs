@@ -83,6 +83,18 @@ pub const CONTAINER: &str = "a container shares the host's kernel: install the k
 pub const ADD_REPOSITORY: &str =
     "have gpusetup add NVIDIA's repository, with its key and for the driver alone: --method repository";
 
+/// A repository of NVIDIA's that is enabled and for another system, and the address of the right one, if it is known (GS404).
+pub fn another_systems((line, right): (&str, Option<&str>), system: &str) -> String {
+    let right = right.map(|url| format!(" ({url})")).unwrap_or_default();
+    format!(
+        "the enabled repository {line} is not NVIDIA's for {system}{right}: its packages may not fit, and nothing is chosen from it"
+    )
+}
+
+/// What to do about it (GS404).
+pub const REMOVE_ANOTHER_SYSTEMS: &str =
+    "remove it and update the package lists, then plan again: gpusetup can add the right one, if it knows it";
+
 /// A distribution whose packages are not in the database (GS410).
 pub fn unknown_packages(system: &str) -> String {
     format!("the database does not know the packages of {system}")
@@ -339,6 +351,11 @@ pub const UNTIL_FABRIC_RUNS: &str =
 pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion) -> String {
     let branch = driver.branch;
     lacks_fixes(&format!("driver {driver}"), newest, &format!("{fixed} as the first release of branch {branch}"))
+}
+
+/// A driver without fixes, and the option with which a plan gets one that has them (GS513).
+pub fn has_fixes(lacking: &str, option: &str, version: DriverVersion) -> String {
+    format!("{lacking}; {option} gets {version}, which has them")
 }
 
 /// A CUDA toolkit that lacks fixes of security bulletins, by the newest of them (GS513).

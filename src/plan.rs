@@ -13,6 +13,7 @@ mod driver;
 mod environment;
 pub mod estimate;
 mod fabric;
+mod fixes;
 pub mod gpu_settings;
 mod lockfile;
 mod mig;

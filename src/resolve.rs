@@ -3,6 +3,7 @@
 
 mod add_on;
 mod alternative;
+mod another_system;
 mod card;
 mod companion;
 mod component;
@@ -26,6 +27,7 @@ mod toolkit_method;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
+pub use another_system::of_another_system;
 pub use card::{Card, known_card};
 pub use companion::with_companions;
 pub use component::Part;
@@ -50,7 +52,7 @@ use crate::ids::{Recorded, Rule, RuleId};
 use crate::paths::CACHE;
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
 use add_on::none_is_impossible;
-use alternative::with_alternative;
+use alternative::{CanBePlanned, with_alternative};
 use search::{Telling, attempt};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,21 +168,21 @@ impl Request {
 ///
 /// If nothing fits: the facts that conflict, each with its source, and requests that would work.
 pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Conflict> {
-    KnownHost::new(database, facts).resolve(request)
+    KnownHost::new(database, facts).resolve(request, &|_| true)
 }
 
 impl<'a> KnownHost<'a, '_> {
-    /// Chooses like [`resolve`].
+    /// Chooses like [`resolve`], and suggests what can be planned, if anything can.
     ///
     /// # Errors
     ///
     /// As for [`resolve`].
-    pub fn resolve(&self, request: &Request) -> Result<Resolution<'a>, Conflict> {
+    pub fn resolve(&self, request: &Request, can_be_planned: CanBePlanned) -> Result<Resolution<'a>, Conflict> {
         is_possible(self.database, self.facts, request)?;
         attempt(self, request, Telling::All).map_err(|conflict| {
             let can_be_helped = conflict.kind == ConflictKind::NothingFits
                 && !WITHOUT_ALTERNATIVE.iter().any(|rule| conflict.rule == *rule);
-            if can_be_helped { with_alternative(self, request, conflict) } else { conflict }
+            if can_be_helped { with_alternative(self, request, conflict, can_be_planned) } else { conflict }
         })
     }
 

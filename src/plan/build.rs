@@ -5,18 +5,18 @@ use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
-    estimate, fabric, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested, toolkit,
-    updates, verify, vgpu_licence,
+    estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested,
+    toolkit, updates, verify, vgpu_licence,
 };
 use crate::causes;
-use crate::compat::{Database, DriverOffer, PackageRepository, ReleaseLimit};
+use crate::compat::{Database, PackageRepository, ReleaseLimit};
 use crate::database::age;
 use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
     Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, Settings,
-    changes_branch, is_over,
+    ToolkitMethod, changes_branch, is_over, of_another_system, summary,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -37,16 +37,25 @@ const GROWTH: u64 = 132 << 20;
 /// alternatives.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
     let host = KnownHost::new(database, &facts);
-    let chosen = unblocked(&host, &request, KnownHost::resolve).map_err(|conflict| {
-        let asked = conflict.hints.iter().filter_map(Hint::asks);
-        let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
-        said.sort();
-        said.dedup();
-        said.into_iter().fold(conflict, Conflict::hint).for_request(&request)
-    })?;
+    let can_be_planned = |request: &Request| unblocked(&host, request, KnownHost::choose).is_ok();
+    let chosen =
+        unblocked(&host, &request, |host, request| host.resolve(request, &can_be_planned)).map_err(|conflict| {
+            let conflict = fabric::with_packages(&request, conflict, |asked| {
+                let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
+                Some(summary(&chosen.selection()))
+            });
+            let asked = conflict.hints.iter().filter_map(Hint::asks);
+            let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
+            said.sort();
+            said.dedup();
+            said.into_iter().fold(conflict, Conflict::hint).for_request(&request)
+        })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
+    let gives = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.driver.as_ref()?.version);
+    let lacking = chosen.driver.as_ref().and_then(|driver| fixes::missing(database, &request, driver, gives));
+    warnings.extend(lacking.map(|text| Warning { check: CheckId::GS513.into(), text }));
     // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
@@ -74,7 +83,7 @@ fn obstacles(host: &KnownHost, request: &Request) -> Vec<String> {
 fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     host: &KnownHost<'a, 'f>,
     request: &Request,
-    choose: fn(&KnownHost<'a, 'f>, &Request) -> Result<Chosen, Conflict>,
+    choose: impl Fn(&KnownHost<'a, 'f>, &Request) -> Result<Chosen, Conflict>,
 ) -> Result<Chosen, Conflict> {
     let facts = host.facts;
     not_our_driver(facts, request)?;
@@ -96,6 +105,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     let context = StepContext::new(host, request, resolution);
     prerequisites::not_without_tools(&context)?;
     fabric::not_without_fabric(host.database, &context)?;
+    fabric::not_without_peers(&context)?;
     requested::not_without_source(host.database, &context)?;
     Ok(chosen)
 }
@@ -129,7 +139,7 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
             if rival { "another driver uses the GPU until then" } else { "the driver before is loaded until then" };
         steps.push(reboot(why));
     }
-    steps.extend(companions::set_up_companions(context));
+    steps.extend(companions::set_up_companions(context).into_iter().chain(companions::without_peers(context)));
     let settings_reboot = gpu_settings::why_reboot(context).or(options_reboot.filter(|_| !early && !late));
     steps.extend([vgpu_licence::vgpu_licence(context), updates::updates(context)]);
     // A reset for a change of MIG mode takes settings away.
@@ -202,27 +212,12 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
 /// Refuses NVIDIA's repository where the one that is enabled is for another system: its packages are built for other kernels and
 /// libraries, and a second source of the same vendor would compete with it.
 fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
-    let offers = host.distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
-    let known = |offer: &DriverOffer| {
-        let repository = host.database.package_repository(offer.repository.adds.as_deref()?)?;
-        Some((offer.repository.seen_as.clone(), repository))
-    };
-    let Some((marks, repository)) = offers.iter().find_map(known).filter(|_| request.method == Method::Repository)
-    else {
-        return Ok(());
-    };
-    let manager = Some(repository.package_manager);
-    let is_nvidias = |line: &&String| marks.iter().any(|mark| crate::packages::is_meant(line, mark, manager));
-    let folder = repository.url.rsplit('/').next().unwrap_or_default();
-    // dnf replaces variables when it reads the address.
-    let is_right = |line: &&String| line.contains(&format!("/{folder}/")) || line.contains('$');
-    let enabled: Vec<_> = host.facts.repositories.iter().filter(is_nvidias).collect();
-    let Some(other) = enabled.first().filter(|_| !enabled.iter().any(is_right)) else { return Ok(()) };
-    let sentence = format!(
-        "the enabled repository {other} is for another system; NVIDIA's repository for {} is {}",
-        host.facts.os.name, repository.url
-    );
-    Err(Conflict::blocked(CheckId::GS411, sentence).hint("remove that repository, and gpusetup adds the right one"))
+    let of_toolkit = request.toolkit_method == ToolkitMethod::Repository && request.cuda.is_wanted();
+    let is_requested = of_toolkit || request.method == Method::Repository;
+    let other = of_another_system(host.database, host.distribution, host.facts).filter(|_| is_requested);
+    let Some(other) = other else { return Ok(()) };
+    let sentence = causes::another_systems(other, &host.facts.os.name);
+    Err(Conflict::blocked(CheckId::GS404, sentence).hint(causes::REMOVE_ANOTHER_SYSTEMS))
 }
 
 /// Refuses to install packages of a repository that is added over those of another vendor: some have the same names, and each
@@ -328,14 +323,6 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                 ),
             );
         }
-        // The newest names the newest release.
-        if let Some((newest, fixed)) = database.vulnerabilities_of(driver.version).next() {
-            say(CheckId::GS513, causes::vulnerable(driver.version, newest, fixed));
-        } else if let Some(newest) = database.bulletin_without(driver.version)
-            && !is_over(driver, &context.request.today)
-        {
-            say(CheckId::GS513, causes::branch_without_fixes(driver.version, newest));
-        }
         if let Install::Repository(offer, PackageRepository { needs: Some(needs), .. }) = driver.install
             && !context.facts.has_enabled(&needs.seen_as)
         {
@@ -404,6 +391,10 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     }
     for caution in &context.chosen.cautions {
         say(CheckId::GS713, caution.clone());
+    }
+    if let Some(other) = of_another_system(database, context.distribution, context.facts) {
+        let text = causes::another_systems(other, &context.facts.os.name);
+        say(CheckId::GS404, format!("{text}; {}", causes::REMOVE_ANOTHER_SYSTEMS));
     }
     let unsupported = gpu_settings::warnings(context);
     unsupported.into_iter().for_each(|warning| warnings.push(warning));

@@ -48,6 +48,20 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
     Some(out)
 }
 
+/// The step for hosts that the user named although nothing here connects hosts; none if none are named.
+pub fn without_peers(context: &StepContext) -> Option<Step> {
+    let connects = context.companions.as_ref().is_some_and(|companions| companions.peer_files().next().is_some());
+    if context.request.imex_peers.is_empty() || connects {
+        return None;
+    }
+    let title = format!("Set up {}", context.known_companions.iter().find(|of| of.peers.is_some())?.title);
+    let why = match context.chosen.driver {
+        Some(_) => "the GPUs here share no NVLink domain with other hosts, as far as known",
+        None => "this plan chooses no driver",
+    };
+    Some(skipped(StepId::InstallCompanions, title, why))
+}
+
 /// Names the hosts of the domain, one address per line, the same on all of them. What runs already reads the file again.
 fn name_peers(context: &StepContext, file: &str, running: &[String]) -> Vec<Act> {
     let content = context.request.imex_peers.iter().map(|address| format!("{address}\n")).collect();

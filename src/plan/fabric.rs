@@ -7,7 +7,7 @@ use crate::causes::{self, Remedy};
 use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::resolve::{ChosenDriver, Conflict, Joined, Method, Supply};
+use crate::resolve::{ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply};
 use crate::text::all_of;
 use crate::version::Want;
 
@@ -112,6 +112,41 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
     Err(remedies
         .fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
         .hint("or name the driver (--driver), and install the rest by hand"))
+}
+
+/// Refuses to name the hosts of an NVLink domain if what connects them cannot be installed with this driver.
+pub fn not_without_peers(context: &StepContext) -> Result<(), Conflict> {
+    let is_host = context.facts.machine.kind != MachineKind::Container;
+    let missing = context.companions.as_ref().filter(|_| is_host).and_then(Companions::unconnected);
+    let Some((of, driver)) = missing.zip(context.chosen.driver.as_ref()) else { return Ok(()) };
+    let (title, version) = (&of.title, driver.version);
+    let sentence = format!(
+        "{title} cannot be set up (--imex-peers): gpusetup knows no {title} that it can install with driver {version} {}",
+        match driver.install.method() {
+            Method::Runfile => "from the runfile",
+            Method::Auto | Method::Packages | Method::Repository => "from these packages",
+        }
+    );
+    let without = Request { imex_peers: Vec::new(), ..context.request.clone() };
+    Err(Conflict::request(sentence).check(CheckId::GS801).hint(Hint::asking("without it", without)))
+}
+
+/// Suggests packages if a runfile was refused by the rules above. `gives` says what a request gets, if it gets anything.
+pub fn with_packages(
+    request: &Request,
+    mut conflict: Conflict,
+    gives: impl Fn(&Request) -> Option<String>,
+) -> Conflict {
+    let is_of_plan = matches!(conflict.kind, ConflictKind::Blocked | ConflictKind::Request);
+    let is_refused = is_of_plan && conflict.check == Some(CheckId::GS801);
+    let methods = [Method::Auto, Method::Repository].into_iter();
+    let methods = methods.filter(|method| is_refused && *method != request.method);
+    let packaged = methods.map(|method| Request { method, ..request.clone() }).find_map(|asked| {
+        let gives = format!("fits: {}", gives(&asked)?);
+        Some(Hint::asking("", asked).giving(gives))
+    });
+    conflict.hints.splice(0..0, packaged);
+    conflict
 }
 
 fn package(context: &StepContext, driver: &ChosenDriver, of: &Companion) -> String {

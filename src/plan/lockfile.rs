@@ -134,7 +134,7 @@ impl LockFile {
             brought_cuda: None,
             components: components(selected).map(|c| c.name.clone()).collect(),
             method: selected.driver.as_ref().map_or(asked.method, |d| d.method),
-            toolkit_method: selected.cuda.as_ref().and_then(|c| c.method).unwrap_or(asked.toolkit_method),
+            toolkit_method: selected.cuda.as_ref().and_then(|c| c.method).unwrap_or_default(),
             modules: selected.driver.as_ref().map_or(asked.modules, |d| Some(d.modules)),
             upgrade: false,
             ..asked

@@ -120,6 +120,11 @@ impl<'a> Companions<'a> {
         self.missing().filter(|of| of.on_request)
     }
 
+    /// The one that would connect the hosts that the user named, if gpusetup cannot install it.
+    pub fn unconnected(&self) -> Option<&'a Companion> {
+        self.missing().find(|of| self.has_peers && of.peers.is_some())
+    }
+
     fn missing(&self) -> impl Iterator<Item = &'a Companion> {
         self.parts.iter().filter(|part| part.source == Source::Unavailable).map(|part| part.companion)
     }
@@ -242,6 +247,6 @@ fn independent<'a>(
     match Supply::of(companion, host.database, host.distribution, host.facts, (driver.version, oldest)) {
         Some(Supply::Enabled(names)) => Source::Packages(names),
         Some(Supply::Addable(names, repository)) => Source::Added(names, repository),
-        Some(Supply::NotOffered(_) | Supply::NotAddable(_)) | None => Source::Unavailable,
+        Some(Supply::NotOffered(_) | Supply::OfAnotherSystem(_) | Supply::NotAddable(_)) | None => Source::Unavailable,
     }
 }

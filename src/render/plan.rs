@@ -143,7 +143,7 @@ fn in_a_line(plan: &Plan, step: &Step, paint: Paint, width: usize) -> String {
 fn is_asked_for(request: &Request, step: StepId) -> bool {
     let settings = &request.settings;
     match step {
-        StepId::InstallCompanions => !request.companions.is_empty(),
+        StepId::InstallCompanions => !request.companions.is_empty() || !request.imex_peers.is_empty(),
         StepId::GpuSettings => !settings.states.is_empty(),
         StepId::ModuleOptions => !settings.module_options.is_empty(),
         StepId::VgpuLicence => settings.vgpu_token.is_some(),

@@ -18,9 +18,33 @@ use std::rc::Rc;
 /// The smallest toolkit that compiles, suggested when the runfile cannot be used.
 const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 
-/// Adds alternatives to a refusal: the same request without the GPUs that no driver supports here, the same with component
+/// Whether the host can have what fits a request, as far as the caller knows: something else may stand in the way.
+pub type CanBePlanned<'j> = &'j dyn Fn(&Request) -> bool;
+
+/// Adds alternatives to a refusal. Those that something else keeps away are suggested only if there are no others, and do not
+/// count as fitting.
+pub fn with_alternative(
+    host: &KnownHost,
+    request: &Request,
+    conflict: Conflict,
+    can_be_planned: CanBePlanned,
+) -> Conflict {
+    let possible = with_nearest(host, request, conflict.clone(), (can_be_planned, "fits"));
+    if possible.alternative.is_some() {
+        return possible;
+    }
+    let out = with_nearest(host, request, conflict, (&|_| true, "its versions fit"));
+    if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
+}
+
+/// Adds alternatives that are possible: the same request without the GPUs that no driver supports here, the same with component
 /// archives instead of the runfile, and the nearest smaller request.
-pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
+fn with_nearest(
+    host: &KnownHost,
+    request: &Request,
+    conflict: Conflict,
+    (can_be_planned, verdict): (CanBePlanned, &str),
+) -> Conflict {
     let database = host.database;
     let served = host.served(request);
     let without = served.cards.is_err().then(|| without_hopeless(host, &served.wish)).flatten();
@@ -32,14 +56,14 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
         ..request.clone()
     };
     let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then(by_components);
-    let trials = &Trials { host, failed: RefCell::default() };
+    let trials = &Trials { host, can_be_planned, failed: RefCell::default() };
     let fits = |smaller: Request| {
         let answer = trials.choice(&smaller)?;
         let chosen = answer.cuda.as_ref().map(|toolkit| toolkit.release.version);
         let Some(chosen) = chosen.filter(|_| smaller.cuda != request.cuda) else { return Some((smaller, answer)) };
         // The command names the exact release, and must give the same result.
         let exact = Request { cuda: chosen.to_string().parse().ok()?, ..smaller };
-        let answer = host.choice(&exact, Telling::Trial).ok()?;
+        let answer = trials.choice(&exact)?;
         Some((exact, answer))
     };
     let is_served = without.is_some() || host.served(request).cards.is_ok();
@@ -57,15 +81,22 @@ pub fn with_alternative(host: &KnownHost, request: &Request, conflict: Conflict)
     for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
         let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();
-        out = out.hint(as_hint(host, instead, why, format!("fits: {}", summary(&selection))));
+        // The same request may be suggested already, without what it gives.
+        let before = out.hints.iter().position(|hint| hint.asks() == Some(&instead));
+        let why = match before.map(|at| out.hints.remove(at)) {
+            Some(Hint::Plan { why, .. }) => why,
+            _ => why,
+        };
+        out = out.hint(as_hint(host, instead, why, format!("{verdict}: {}", summary(&selection))));
         out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons.clone() }));
     }
-    if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
+    out
 }
 
 /// Tries requests and remembers those that failed: several ways to request less often give the same request.
 struct Trials<'h, 'a, 'f> {
     host: &'h KnownHost<'a, 'f>,
+    can_be_planned: CanBePlanned<'h>,
     failed: RefCell<Vec<Request>>,
 }
 
@@ -75,7 +106,7 @@ impl<'a> Trials<'_, 'a, '_> {
         if self.failed.borrow().contains(request) {
             return None;
         }
-        let answer = self.host.choice(request, Telling::Trial).ok();
+        let answer = self.host.choice(request, Telling::Trial).ok().filter(|_| (self.can_be_planned)(request));
         if answer.is_none() {
             self.failed.borrow_mut().push(request.clone());
         }

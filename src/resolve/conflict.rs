@@ -68,6 +68,16 @@ impl Hint {
         Self::Plan { why, host: String::new(), request: options, change: None, asks, gives: None }
     }
 
+    /// The same hint with its result.
+    pub fn giving(self, result: String) -> Self {
+        match self {
+            Self::Plan { why, host, request, change, asks, gives: _ } => {
+                Self::Plan { why, host, request, change, asks, gives: Some(result) }
+            }
+            Self::Words(_) | Self::Command(_) => self,
+        }
+    }
+
     /// The request, if known.
     pub fn asks(&self) -> Option<&Request> {
         if let Self::Plan { asks: Some(request), .. } = self { Some(request) } else { None }

@@ -1,6 +1,7 @@
 //! Chooses the driver: each candidate from the database and the host's repositories either fits the GPUs or is refused by a
 //! rule. Those that fit are in order of preference.
 
+use super::another_system::of_another_system;
 use super::fabric::{fits, has_only_others, is_offered};
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Card, Conflict, DriverFile, KnownHost, Method, Prefer, Request};
@@ -355,7 +356,11 @@ pub fn own_drivers<'a>(
     }
     // For a release that is not in the database, only its repositories tell which drivers exist.
     let told = |d: &&Distribution| d.named_as.is_none() || facts.offered.is_some();
+    let has_foreign = of_another_system(database, distribution, facts).is_some();
     for offer in distribution.filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
+        if has_foreign && offer.repository.adds.is_some() {
+            continue;
+        }
         if let Some(version) = offered(published, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
         } else if let Some((version, repository)) = addable(database, published, offer, facts) {

@@ -95,12 +95,16 @@ where
 
 /// What fits: the newest that was meant, or the release itself if exactly that was requested.
 fn what_fits(toolkit: &Toolkit, request: &Request) -> String {
-    let asked = request.cuda.to_string();
-    let version = toolkit.release.version.to_string();
-    if asked.split(',').next() == Some(version.as_str()) {
-        return format!("{version} was requested, and it");
+    match requested_exactly(toolkit, request) {
+        Some(version) => format!("{version} was requested, and it"),
+        None => format!("{} that", newest(&request.cuda, request)),
     }
-    format!("{} that", newest(&request.cuda, request))
+}
+
+/// The release, if exactly that was requested.
+fn requested_exactly(toolkit: &Toolkit, request: &Request) -> Option<String> {
+    let (asked, version) = (request.cuda.to_string(), toolkit.release.version.to_string());
+    (asked.split(',').next() == Some(version.as_str())).then_some(version)
 }
 
 /// "The newest" for an add-on, and the word before CUDA's series. Of the add-ons, frameworks need only cuDNN.
@@ -127,7 +131,14 @@ fn cuda_reason(
     let release = toolkit.release;
     let what = what_fits(toolkit, request);
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
-        let text = format!("the installed CUDA {} fits; its files do not name the exact release", toolkit.version());
+        let have = toolkit.version();
+        let text = match requested_exactly(toolkit, request) {
+            Some(asked) => format!(
+                "the installed CUDA {have} is kept; its files do not name the exact release, so whether it is {asked}, as requested, is \
+                 not known"
+            ),
+            None => format!("the installed CUDA {have} fits; its files do not name the exact release"),
+        };
         return (RuleId::CudaKept, text);
     }
     if toolkit.is_kept() {

@@ -185,7 +185,8 @@ impl Refusal {
                 Some(("NVIDIA's repository was requested", "it has no driver here that fits".to_owned()))
             }
             Self::NotInRepository => {
-                Some(("NVIDIA's repository was requested", text!("the database knows none for {os}")))
+                let lacking = text!("the database knows none with a driver for {os} on {}", told.arch);
+                Some(("NVIDIA's repository was requested", lacking))
             }
             _ => None,
         }

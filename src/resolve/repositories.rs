@@ -3,6 +3,7 @@
 use super::driver::{DriverWish, Install, examine};
 use super::known_host::KnownHost;
 use super::{Card, Request};
+use crate::compat::VersionRule;
 use std::rc::Rc;
 
 /// The repositories of this distribution that are not enabled here and have a driver that fits: `Debian non-free has branch 535
@@ -11,10 +12,15 @@ pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Rc<Card>]) -> O
     let wish = DriverWish::of(request);
     let kinds = &Card::kinds(cards).collect::<Vec<_>>();
     let arch = &host.facts.machine.arch;
+    let needed = host.joined().into_iter().flat_map(|joined| joined.needs(host.database));
+    let needed: Vec<_> = needed.filter(|companion| companion.version != VersionRule::Own).collect();
     let mut found: Vec<(&str, u16)> = Vec::new();
     for offer in &host.distribution?.drivers {
         let seen_as = &offer.repository.seen_as;
         if !offer.archs.contains(arch) || seen_as.is_empty() || host.facts.has_enabled(seen_as) {
+            continue;
+        }
+        if !needed.iter().all(|companion| offer.companions.contains_key(&companion.id)) {
             continue;
         }
         let Some(branch) = host.database.branch(offer.branch) else { continue };

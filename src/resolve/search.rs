@@ -228,7 +228,9 @@ fn search<'a>(
                     format!("packages were requested, but no enabled repository has a driver that fits: {offers}");
                 let hint = "enable that repository and update the package lists, or leave out --method packages";
                 let conflict = Conflict { sentence, ..conflict }.hint(hint);
-                if told.addable { conflict.hint(causes::ADD_REPOSITORY) } else { conflict }
+                let by_repository = Request { method: Method::Repository, ..request.clone() };
+                let has_driver = !host.served(&by_repository).drivers(host).fit.is_empty();
+                if has_driver { conflict.hint(causes::ADD_REPOSITORY) } else { conflict }
             }
             None => conflict,
         });

@@ -1,5 +1,6 @@
 //! Where companions come from whose version does not depend on the driver's, such as nvlsm and DCGM. Others come with the driver.
 
+use super::another_system::of_another_system;
 use crate::causes::{self, Remedy};
 use crate::compat::{Companion, Database, Distribution, PackageRepository};
 use crate::host::Facts;
@@ -14,6 +15,8 @@ pub enum Supply<'a> {
     Addable(Vec<String>, &'a PackageRepository),
     /// The enabled repository does not offer this package.
     NotOffered(String),
+    /// The enabled repository is for another system.
+    OfAnotherSystem(String),
     /// gpusetup can add no repository for the host that has it. These of NVIDIA's have it, by the names of their systems.
     NotAddable(Vec<&'a str>),
 }
@@ -31,6 +34,9 @@ impl<'a> Supply<'a> {
         let distribution = distribution?;
         let names = companion.packages_for(Some(distribution.package_manager), driver, oldest);
         let name = names.first()?;
+        if let Some(other) = of_another_system(database, Some(distribution), facts) {
+            return Some(Self::OfAnotherSystem(causes::another_systems(other, &facts.os.name)));
+        }
         if companion.repository.as_ref().is_some_and(|of| facts.has_enabled(&of.seen_as)) {
             let is_offered = facts.offered.as_ref().is_none_or(|all| all.contains_key(name));
             return Some(if is_offered { Self::Enabled(names) } else { Self::NotOffered(name.clone()) });
@@ -56,6 +62,7 @@ impl<'a> Supply<'a> {
                 Remedy::new(text, ["sudo gpusetup apply --profile driver"])
             }
             Self::NotOffered(name) => Remedy::new(causes::not_offered(name), NONE),
+            Self::OfAnotherSystem(why) => Remedy::new(format!("{why}; {}", causes::REMOVE_ANOTHER_SYSTEMS), NONE),
             Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(folders), NONE),
         }
     }

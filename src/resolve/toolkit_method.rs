@@ -84,7 +84,8 @@ pub fn is_possible(host: &KnownHost, request: &Request) -> Result<(), Conflict> 
     if toolkit_repository(host.database, host.distribution, host.facts).is_none() {
         let (os, arch) = (&host.facts.os.name, &host.facts.machine.arch);
         let sentence = format!(
-            "NVIDIA's repository was requested for the toolkit ({option}), but the database knows none for {os} on {arch}"
+            "NVIDIA's repository was requested for the toolkit ({option}), but the database knows none with toolkits for \
+             {os} on {arch}"
         );
         let asks = Request { toolkit_method: ToolkitMethod::Auto, ..request.clone() };
         return Err(

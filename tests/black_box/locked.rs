@@ -64,6 +64,18 @@ fn components_are_locked_with_what_they_need() {
     assert_eq!(fs::read(&file).expect("there"), fs::read(&again).expect("there"));
 }
 
+#[test]
+fn a_lock_file_comes_before_the_configuration() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = locked(folder.path());
+    let config = folder.path().join("config.yaml");
+    fs::write(&config, "toolkit-method: repository\n").expect("written");
+    let plan = |more: &[&str]| tree().run(&[&["plan", "--config", text(&config), "--json"], more].concat());
+    assert_eq!(plan(&["--profile", "toolkit"]).json()["selection"]["cuda"]["method"], "repository");
+    let held = plan(&["--locked", text(&file)]).json();
+    assert_eq!(held["selection"]["cuda"], serde_json::json!({"version": "12.8.1"}));
+}
+
 /// What is changed in a lock file.
 type Change<'a> = &'a dyn Fn(&mut Value);
 

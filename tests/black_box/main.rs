@@ -52,6 +52,7 @@ mod plan;
 mod properties;
 mod python;
 mod read_only;
+mod refusals;
 mod report;
 mod repository;
 mod schemas;

@@ -73,8 +73,8 @@ fn what_packages_cannot_give_is_refused() {
         run(&[&["plan", "--os", os, "--gpu", "a100"], &FROM_REPOSITORY[..], more].concat())
     };
     for (os, more, code, says) in [
-        ("opensuse-leap-16", &[][..], 4, "the database knows none for openSUSE Leap 16"),
-        ("debian-11", &[], 4, "the database knows none for Debian 11"),
+        ("opensuse-leap-16", &[][..], 4, "the database knows none with toolkits for openSUSE Leap 16"),
+        ("debian-11", &[], 4, "the database knows none with toolkits for Debian 11"),
         ("debian-12", &["--prefix", "/opt"], 2, "leave --prefix out"),
         ("debian-12", &["--components", "nvcc"], 2, "installs whole toolkits"),
         ("debian-12", &["--cuda", "13.0.0"], 4, "those of CUDA 13.0 install its newest update"),

@@ -1,0 +1,62 @@
+//! Drivers that lack fixes of security bulletins (GS513), and what gets a driver that has them instead.
+
+use crate::causes;
+use crate::compat::{BranchKind, Database};
+use crate::resolve::{ChosenDriver, Method, Request, is_over};
+use crate::version::{DriverVersion, Want};
+use std::cmp::Reverse;
+
+/// What a driver lacks, and the option that helps, if one does. `gives` is the driver that a request gets, if it gets one.
+pub fn missing(
+    database: &Database,
+    request: &Request,
+    driver: &ChosenDriver,
+    gives: impl Fn(&Request) -> Option<DriverVersion>,
+) -> Option<String> {
+    let lacking = match database.vulnerabilities_of(driver.version).next() {
+        // The newest names the newest release.
+        Some((newest, fixed)) => causes::vulnerable(driver.version, newest, fixed),
+        None => {
+            let newest = database.bulletin_without(driver.version).filter(|_| !is_over(driver, &request.today))?;
+            causes::branch_without_fixes(driver.version, newest)
+        }
+    };
+    let has_fixes = |version: &DriverVersion| {
+        database.vulnerabilities_of(*version).next().is_none() && database.bulletin_without(*version).is_none()
+    };
+    let mut others = other_requests(database, request, driver);
+    let helps = others.find_map(|(option, asked)| Some((option, gives(&asked).filter(has_fixes)?)));
+    Some(match helps {
+        Some((option, version)) => causes::has_fixes(&lacking, &option, version),
+        None => lacking,
+    })
+}
+
+/// Ways to ask for another driver, those that change least first, each with its option.
+fn other_requests(
+    database: &Database,
+    request: &Request,
+    driver: &ChosenDriver,
+) -> impl Iterator<Item = (String, Request)> {
+    let upgrade = driver.is_kept().then(|| ("--upgrade".to_owned(), Request { upgrade: true, ..request.clone() }));
+    let named = matches!(request.driver, Want::Meeting(_)) && !driver.is_kept();
+    let unnamed =
+        named.then(|| ("without --driver, the plan".to_owned(), Request { driver: Want::Best, ..request.clone() }));
+    let methods = [(Method::Repository, "repository"), (Method::Packages, "packages"), (Method::Runfile, "runfile")];
+    let may_change = !driver.is_kept() && request.driver_file.is_none();
+    let methods = methods.into_iter().filter(move |(method, _)| may_change && *method != driver.install.method());
+    let by_method = methods.map(|(method, name)| (format!("--method {name}"), Request { method, ..request.clone() }));
+    let newest = database.bulletins.iter().find(|bulletin| !bulletin.fixed.is_empty());
+    let mut branches: Vec<_> = newest.into_iter().flat_map(|of| &of.fixed).map(|fixed| fixed.branch).collect();
+    let is_steady = |branch: u16| {
+        let kind = database.branch(branch).map(|known| known.kind);
+        matches!(kind, Some(BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy))
+    };
+    branches.sort_unstable_by_key(|branch| Reverse((is_steady(*branch), *branch)));
+    let others = branches.into_iter().filter(move |branch| may_change && *branch != driver.version.branch);
+    let by_branch = others.filter_map(|branch| {
+        let asked = Request { driver: branch.to_string().parse().ok()?, ..request.clone() };
+        Some((format!("--driver {branch}"), asked))
+    });
+    upgrade.into_iter().chain(by_method).chain(unnamed).chain(by_branch)
+}

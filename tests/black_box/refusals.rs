@@ -1,0 +1,124 @@
+//! What a refusal suggests can be had, wishes that are left out are named, and a repository for another system does not count.
+
+use crate::common::{Ran, run, run_with_input};
+use serde_json::{Value, json};
+
+/// The facts of a new installation, changed.
+fn facts(os: &str, gpu: &str, change: impl FnOnce(&mut Value)) -> String {
+    let mut facts = run(&["plan", "--os", os, "--gpu", gpu, "--json"]).json()["host"].take();
+    change(&mut facts);
+    facts.to_string()
+}
+
+fn planned(facts: &str, more: &[&str]) -> Ran {
+    run_with_input(&[&["plan", "--facts", "-"], more].concat(), facts)
+}
+
+/// The lines that suggest a command, each with what follows it.
+fn suggested(said: &Ran) -> Vec<&str> {
+    said.err.lines().filter_map(|line| line.strip_prefix("try: ")).collect()
+}
+
+#[test]
+fn what_is_said_to_fit_is_not_refused() {
+    // What these boards need cannot be had beside the runfile here.
+    for (os, method) in [("opensuse-leap-15", "packages"), ("rocky-10", "repository"), ("fedora-43", "repository")] {
+        let said = run(&["plan", "--os", os, "--gpu", "8xb200", "--method", method]);
+        assert!(said.code == 4 && !said.err.contains("# fits"), "{os}: {}", said.err);
+        assert!(said.err.contains("# its versions fit: ") && said.err.contains("the alternative is blocked: "), "{os}");
+    }
+    let said = run(&["plan", "--os", "opensuse-leap-15", "--gpu", "8xb200", "--method", "packages"]);
+    assert!(!said.err.contains("--method repository"), "it lacks Fabric Manager: {}", said.err);
+    for os in ["sles-15", "sles-16"] {
+        let said = run(&["plan", "--os", os, "--gpu", "8xb200", "--method", "runfile"]);
+        let [only] = suggested(&said)[..] else { panic!("{os}: {}", said.err) };
+        let (command, gives) = only.split_once("  # ").expect("a comment");
+        assert!(said.code == 5 && gives.starts_with("fits: driver ") && !command.contains("--method"), "{only}");
+    }
+}
+
+#[test]
+fn a_command_is_suggested_once_and_a_repository_by_what_it_lacks() {
+    let said = run(&["plan", "--os", "sles-16", "--gpu", "h100", "--toolkit-method", "repository"]);
+    let commands: Vec<_> = suggested(&said).iter().filter_map(|line| line.split("  # ").next()).collect();
+    assert_eq!(commands.iter().filter(|line| line.ends_with("--gpu h100")).count(), 1, "{commands:?}");
+    for part in ["none with toolkits for SUSE Linux Enterprise Server 16 on x86_64", "archives instead: fits: driver"] {
+        assert!(said.err.contains(part), "{}", said.err);
+    }
+    let said = run(&["plan", "--os", "debian-12:aarch64", "--gpu", "h100", "--method", "repository"]);
+    assert!(said.err.contains("none with a driver for Debian 12 (bookworm) on aarch64"), "{}", said.err);
+}
+
+#[test]
+fn hosts_of_a_domain_are_not_left_out_in_silence() {
+    let peers = ["--imex-peers", "10.0.0.1,10.0.0.2"];
+    let said =
+        run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "4xgb200", "--method", "runfile"], &peers[..]].concat());
+    let all = suggested(&said);
+    assert!(said.code == 2 && said.err.contains("IMEX cannot be set up (--imex-peers)"), "{}", said.err);
+    assert!(all.iter().any(|line| line.contains("--imex-peers") && line.contains("# fits: ")), "{all:?}");
+    assert!(all.iter().any(|line| line.contains("--method runfile") && line.contains("# without it")), "{all:?}");
+    for gpu in ["h100", "8xh100"] {
+        let said = run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", gpu], &peers[..]].concat());
+        let flat = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains("Set up IMEX (left out: the GPUs here share no NVLink domain"), "{gpu}: {}", said.out);
+    }
+}
+
+#[test]
+fn a_driver_without_fixes_comes_with_what_helps() {
+    let warning = |arguments: &[&str]| {
+        let plan = run(&[&["plan", "--profile", "driver", "--json"], arguments].concat()).json();
+        let all = plan["warnings"].as_array().expect("warnings").clone();
+        all.into_iter().find(|w| w["check"] == "GS513").map(|w| w["text"].as_str().expect("a text").to_owned())
+    };
+    let text = warning(&["--os", "debian-12", "--gpu", "8xh100"]).expect("a warning");
+    let helps = text.rsplit("; ").next().expect("a remedy");
+    assert!(helps.starts_with("--method repository gets 595.") && helps.ends_with(", which has them"), "{text}");
+    assert_eq!(warning(&["--os", "debian-12", "--gpu", "8xh100", "--method", "repository"]), None);
+    // Here only another branch has the fixes, beside what the switches need.
+    let text = warning(&["--os", "debian-11", "--gpu", "8xh100"]).expect("a warning");
+    assert!(!text.contains("--method repository"), "there is none: {text}");
+}
+
+#[test]
+fn a_release_that_is_not_known_is_not_said_to_be_the_requested_one() {
+    let here = facts("debian-12", "a100", |facts| {
+        facts["toolkits"] =
+            json!([{"version": "13.0", "path": "/usr/local/cuda-13.0", "origin": "unknown", "has_nvcc": true}]);
+    });
+    let said = planned(&here, &["--cuda", "13.0.2", "--json"]);
+    let reasons = said.json()["reasons"].to_string();
+    assert!(reasons.contains("whether it is 13.0.2, as requested, is not known"), "{reasons}");
+    let reasons = planned(&here, &["--cuda", "13.0", "--json"]).json()["reasons"].to_string();
+    assert!(reasons.contains("fits; its files do not name the exact release"), "{reasons}");
+}
+
+#[test]
+fn a_repository_for_another_system_does_not_count() {
+    let of =
+        |folder: &str| json!([format!("https://developer.download.nvidia.com/compute/cuda/repos/{folder}/x86_64 /")]);
+    let with = |os: &str, folder: &str| facts(os, "a100", |facts| facts["repositories"] = of(folder));
+    let warned = |said: &Ran| {
+        let plan = said.json();
+        plan["warnings"].as_array().expect("warnings").iter().any(|warning| warning["check"] == "GS404")
+    };
+    let right = with("ubuntu-24.04", "ubuntu2404");
+    assert!(!warned(&planned(&right, &["--with", "dcgm", "--json"])));
+    let wrong = with("ubuntu-24.04", "ubuntu2204");
+    assert!(warned(&planned(&wrong, &["--json"])));
+    for (more, code) in [(["--with", "dcgm"], 2), (["--toolkit-method", "repository"], 5)] {
+        let said = planned(&wrong, &more);
+        assert!(
+            said.code == code && said.err.contains("/ubuntu2204/x86_64 / is not NVIDIA's for Ubuntu 24.04"),
+            "{}",
+            said.err
+        );
+    }
+    // A driver is not taken from there either, and a mirror that dnf completes is right.
+    let method = |said: &Ran| said.json()["selection"]["driver"]["method"].clone();
+    assert_eq!(method(&planned(&with("rocky-9", "rhel9"), &["--json"])), "packages");
+    let said = planned(&with("rocky-9", "rhel8"), &["--json"]);
+    assert!(method(&said) == "runfile" && warned(&said));
+    assert!(!warned(&planned(&with("rocky-9", "rhel$releasever"), &["--json"])));
+}
