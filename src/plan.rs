@@ -33,6 +33,7 @@ mod settings;
 mod step_id;
 mod toolkit;
 mod toolkit_packages;
+mod unsuited;
 mod updates;
 mod verify;
 mod vgpu_licence;
