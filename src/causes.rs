@@ -490,6 +490,20 @@ pub fn elsewhere() -> impl Iterator<Item = (CheckId, &'static str)> {
     CheckId::ALL.iter().filter_map(|id| Some((*id, of(*id).elsewhere?)))
 }
 
+/// Why RDMA adapters reach the memory of GPUs by no way; DMA-BUF needs `what`.
+pub fn no_way_for_rdma(what: &str) -> String {
+    format!("DMA-BUF needs {what}, and the RDMA modules of this kernel have no interface for nvidia-peermem")
+}
+
+/// How they can.
+pub fn reach_gpus_by_rdma() -> Remedy {
+    Remedy::new(
+        "if the GPUs support them, use the open kernel modules with kernel 5.12 or newer; otherwise install NVIDIA's DOCA-OFED, \
+         then the driver again",
+        ["gpusetup plan --profile driver --modules open --upgrade"],
+    )
+}
+
 /// The meaning of an id.
 pub fn of(id: CheckId) -> Cause {
     match id {
@@ -763,7 +777,7 @@ pub fn of(id: CheckId) -> Cause {
             "RDMA adapters cannot read and write the memory of GPUs. DMA-BUF needs the open kernel modules and kernel 5.12; \
              nvidia-peermem needs the RDMA modules of DOCA-OFED",
         )
-        .fix("use the open kernel modules, or load nvidia-peermem", ["gpusetup plan --modules open", "sudo modprobe nvidia-peermem"]),
+        .fix("use the open kernel modules, or load nvidia-peermem", ["gpusetup plan --modules open", "sudo gpusetup apply --profile driver --with peermem"]),
         CheckId::GS901 => Cause::new("the firmware assigned no address space to a GPU's memory")
             .fix("enable \"Above 4G Decoding\" in the firmware's setup", []),
         CheckId::GS902 => Cause::new(

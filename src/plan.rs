@@ -34,6 +34,7 @@ mod settings;
 mod step_id;
 mod toolkit;
 mod toolkit_packages;
+mod unsuited;
 mod updates;
 mod verify;
 mod vgpu_licence;

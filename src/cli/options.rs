@@ -106,7 +106,8 @@ pub struct RequestOptions {
     pub cudnn: Option<String>,
     /// Add-on to install too: nccl, tensorrt==10.13, "cutensor>=2.2, <3"
     ///
-    /// May be given several times. `gpusetup db list add-ons` lists them. `dcgm` installs DCGM from NVIDIA's repository and starts it.
+    /// May be given several times. `gpusetup db list add-ons` lists them. `dcgm` and `gds` install DCGM and GPUDirect Storage from NVIDIA's
+    /// repository, `peermem` loads nvidia-peermem: `gpusetup db list companions`.
     #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
     pub with: Vec<String>,
     /// Choose versions for this framework: torch==2.9, "torch>=2.4,<2.6", jax

@@ -5,10 +5,13 @@ use super::installed::Packages;
 use super::reader::Reader;
 use crate::compat::Companion;
 use crate::packages::upstream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where `systemctl enable` links the units that the host starts.
 const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
+
+/// Where packages and administrators name the kernel modules that every boot loads.
+const LOADED_AT_BOOT: [&str; 2] = ["/etc/modules-load.d", "/usr/lib/modules-load.d"];
 
 /// The installed ones of those that the database knows.
 pub fn companions(reader: &Reader, packages: Option<&Packages>, known: &[Companion]) -> Vec<InstalledCompanion> {
@@ -21,11 +24,24 @@ fn installed(reader: &Reader, packages: Option<&Packages>, companion: &Companion
         found.next_back().map(|(_, version)| upstream(version).to_owned())
     });
     let has_program = || companion.program.as_ref().is_some_and(|program| reader.is_file(program));
-    if of_package.is_none() && !has_program() {
+    let is_loaded = module_files(companion).iter().any(|file| reader.is_file(file));
+    // A module of the driver is there with the driver: what counts is that it is loaded.
+    let is_part_of_driver = companion.is_part_of_driver() && is_loaded;
+    if of_package.is_none() && !has_program() && !is_part_of_driver {
         return None;
     }
     let is_enabled = |unit: &String| reader.system.link_target(Path::new(STARTED_AT_BOOT).join(unit)).is_some();
-    Some(InstalledCompanion { id: companion.id, version: of_package, enabled: companion.units.iter().all(is_enabled) })
+    let enabled = companion.units.iter().all(is_enabled) && (is_loaded || companion.kernel_module.is_none());
+    Some(InstalledCompanion { id: companion.id, version: of_package, enabled })
+}
+
+/// The files that have every boot load its kernel module: gpusetup's, and those with the module's name.
+fn module_files(companion: &Companion) -> Vec<PathBuf> {
+    let by_name = companion.kernel_module.iter().flat_map(|module| {
+        let file = format!("{module}.conf");
+        LOADED_AT_BOOT.map(|folder| Path::new(folder).join(&file))
+    });
+    companion.module_file().map(PathBuf::from).into_iter().chain(by_name).collect()
 }
 
 #[cfg(test)]
@@ -73,5 +89,23 @@ mod tests {
         assert_eq!(found(Some(record), &[], false), [manager(Some("580.95.05"), false), nvlsm]);
         assert_eq!(found(None, &["/usr/bin/nv-fabricmanager"], true), [manager(None, true)]);
         assert_eq!(found(None, &[], false), []);
+    }
+
+    #[test]
+    fn a_kernel_module_is_known_by_the_file_that_loads_it() {
+        let states = |record: Option<&str>, files: &[&str]| {
+            let found = found(record, files, false).into_iter();
+            found.map(|found| (found.id.to_string(), found.enabled)).collect::<Vec<_>>()
+        };
+        let gds = "Package: nvidia-fs\nStatus: install ok installed\nVersion: 2.28.4-1\n\n";
+        let (ours, of_package) = ("/etc/modules-load.d/gpusetup-gds.conf", "/etc/modules-load.d/nvidia-fs.conf");
+        assert_eq!(states(Some(gds), &[]), [("gds".to_owned(), false)]);
+        for file in [ours, of_package, "/usr/lib/modules-load.d/nvidia-fs.conf"] {
+            assert_eq!(states(Some(gds), &[file]), [("gds".to_owned(), true)], "{file}");
+            assert_eq!(states(None, &[file]), [], "the module of a package: {file}");
+        }
+        for file in ["/etc/modules-load.d/gpusetup-peermem.conf", "/etc/modules-load.d/nvidia-peermem.conf"] {
+            assert_eq!(states(None, &[file]), [("peermem".to_owned(), true)], "{file}");
+        }
     }
 }

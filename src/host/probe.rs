@@ -309,7 +309,7 @@ fn paths(
     let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
     let of_companion = |of: &Companion| {
         let files = of.archive.iter().map(|file| &file.to).chain(&of.peers);
-        files.map(PathBuf::from).collect::<Vec<_>>()
+        files.map(PathBuf::from).chain(of.module_file().map(PathBuf::from)).collect::<Vec<_>>()
     };
     let of_companions = database.companions.iter().flat_map(of_companion);
     let of_repositories = [RepositoryUse::Driver, RepositoryUse::Toolkit].into_iter().flat_map(|of| {

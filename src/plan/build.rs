@@ -6,7 +6,7 @@ use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
     estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested,
-    toolkit, updates, verify, vgpu_licence,
+    toolkit, unsuited, updates, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};
@@ -107,6 +107,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     fabric::not_without_fabric(host.database, &context)?;
     fabric::not_without_peers(&context)?;
     requested::not_without_source(host.database, &context)?;
+    unsuited::not_unsuited(&context)?;
     Ok(chosen)
 }
 
@@ -163,9 +164,12 @@ fn is_news(id: StepId, requested: &Settings) -> bool {
     }
 }
 
-/// Whether another version of the driver is loaded, and units that need the new one are started.
+/// Whether another version of the driver is loaded, and units or kernel modules that need the new one are started.
 fn is_replaced(context: &StepContext, driver: &ChosenDriver) -> bool {
-    let starts = context.companions.as_ref().is_some_and(|companions| companions.units().next().is_some());
+    let starts = context
+        .companions
+        .as_ref()
+        .is_some_and(|companions| companions.units().next().is_some() || companions.own_modules().next().is_some());
     let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
     let is_other = |version: &String| *version != driver.version.to_string();
     starts && loaded.iter().any(|module| module.name == "nvidia" && module.version.as_ref().is_some_and(is_other))

@@ -4,7 +4,7 @@
 use super::context::{StepContext, skipped, step};
 use super::needed::Companions;
 use super::requested;
-use super::settings::fabric_modules;
+use super::settings::{fabric_modules, module_at_boot};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, Companion, PackageManager};
 use crate::host::{Facts, MachineKind};
@@ -25,12 +25,14 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
     let installed = missing_packages(context, companions);
     let unpacked = companions.archives().flat_map(|(of, archive)| unpack(context, of, archive));
     let mut acts: Vec<_> = installed.into_iter().chain(modules(context, companions)).chain(unpacked).collect();
+    acts.extend(packages_for_driver(context, companions));
     acts.extend(hold(context, companions, acts.iter().any(|act| !act.satisfied)));
     acts.extend(companions.peer_files().flat_map(|(file, running)| name_peers(context, file, running)));
     let mut units = companions.units().peekable();
     if units.peek().is_some() {
         acts.extend(load_driver(context));
     }
+    acts.extend(companions.own_modules().flat_map(|(of, module)| load_module(context, of, module)));
     let start = |unit: &str| Operation::Service(Service { unit: unit.to_owned(), enabled: true });
     let is_kept = companions.driver_is_kept;
     acts.extend(units.map(|(unit, is_enabled)| Act { operation: start(unit), satisfied: is_kept && is_enabled }));
@@ -93,6 +95,26 @@ fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Ac
     let drivers = following.map(|(name, _)| (name.to_owned(), driver.version)).collect();
     let wanted = Packages { drivers, ..Packages::to_install(manager, names) };
     (!wanted.install.is_empty()).then(|| Act::needed(wanted))
+}
+
+/// The packages that build a kernel module for the driver.
+fn packages_for_driver(context: &StepContext, companions: &Companions) -> Option<Act> {
+    let names: Vec<_> = companions.packages_for_driver().map(str::to_owned).collect();
+    let manager = context.distribution?.package_manager;
+    (!names.is_empty()).then(|| Act::needed(Packages::to_install(manager, names)))
+}
+
+/// Loads the kernel module of a companion, now and at every boot.
+fn load_module(context: &StepContext, of: &Companion, module: &str) -> Vec<Act> {
+    let Some(path) = of.module_file() else { return Vec::new() };
+    let file = context.file(module_at_boot(&path, of, module));
+    let loaded = context.facts.loaded_modules.iter().flatten();
+    // The kernel writes dashes as underscores.
+    let is_loaded = loaded.map(|loaded| loaded.name.as_str()).any(|name| name == module.replace('-', "_"));
+    let is_kept = context.chosen.driver.as_ref().is_some_and(ChosenDriver::is_kept);
+    let run = Run::new(["modprobe", module], 60).undone_by(["modprobe", "--remove", module]);
+    let load = Act { operation: run.into(), satisfied: is_loaded && is_kept };
+    [file].into_iter().chain((!context.facts.machine.is_tree).then_some(load)).collect()
 }
 
 /// The packages with the modules that reach the NVSwitches, if the kernel's own package may lack them and a repository has them.

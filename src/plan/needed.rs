@@ -33,7 +33,7 @@ struct Part<'a> {
 /// How a companion comes to the host.
 #[derive(Clone, PartialEq)]
 enum Source<'a> {
-    /// It is installed, and fits the driver.
+    /// It is installed and fits the driver, or is a part of the driver.
     Installed,
     /// These packages are installed, from a repository that is enabled or added for the driver.
     Packages(Vec<String>),
@@ -85,12 +85,29 @@ impl<'a> Companions<'a> {
         self.joined.map(|joined| joined.fabric.kernel_modules.as_slice()).unwrap_or_default()
     }
 
-    /// The packages that are installed, with whether their version follows the driver's.
+    /// The packages that are installed in one transaction with the driver, or added to it, with whether their version follows
+    /// the driver's.
     pub fn packages(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.parts.iter().flat_map(|part| {
+        self.parts.iter().filter(|part| !part.is_built_for_driver()).flat_map(|part| {
             let follows = part.companion.version == VersionRule::Driver;
             part.source.names().map(move |name| (name, follows))
         })
+    }
+
+    /// The packages that are installed once the driver is there, because they build a kernel module that uses the driver's.
+    pub fn packages_for_driver(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter(|part| part.is_built_for_driver()).flat_map(|part| part.source.names())
+    }
+
+    /// The kernel modules of companions that every boot loads.
+    pub fn own_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
+        let here = self.parts.iter().filter(|part| part.source != Source::Unavailable);
+        here.filter_map(|part| Some((part.companion, part.companion.kernel_module.as_deref()?)))
+    }
+
+    /// Those that the user asks for.
+    pub fn requested(&self) -> impl Iterator<Item = &'a Companion> {
+        self.parts.iter().filter(|part| part.is_requested).map(|part| part.companion)
     }
 
     /// Those that come from archives.
@@ -167,6 +184,13 @@ impl<'a> Companions<'a> {
     }
 }
 
+impl Part<'_> {
+    /// Whether its package builds a kernel module.
+    fn is_built_for_driver(&self) -> bool {
+        self.companion.kernel_module.is_some()
+    }
+}
+
 impl Source<'_> {
     /// The packages that are installed.
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -185,6 +209,10 @@ fn source<'a>(
     companion: &'a Companion,
     installed: Option<&InstalledCompanion>,
 ) -> Source<'a> {
+    if companion.is_part_of_driver() {
+        let has_it = companion.driver.from.is_none_or(|from| driver.version >= from);
+        return if has_it { Source::Installed } else { Source::Unavailable };
+    }
     let follows = companion.version != VersionRule::Own;
     let package = match (follows, driver.install) {
         // In one transaction with the driver, so that both have one version.

@@ -153,6 +153,9 @@ impl RemovalPlanner<'_> {
         if self.is_file(FABRIC_MODULES) {
             acts.push(Act::needed(Operation::Remove(Remove { path: FABRIC_MODULES.into() })));
         }
+        let of_modules = self.database.companions.iter().filter_map(Companion::module_file);
+        let loading = of_modules.filter(|path| self.is_file(path));
+        acts.extend(loading.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))));
         // Without the driver, the unit would fail at every boot.
         let restores = [MIG_WANTED, MIG_UNIT, MIG_LAYOUT].map(Path::new);
         let there = restores.into_iter().filter(|path| !matches!(self.facts.node(path), None | Some(Node::Absent)));

@@ -18,6 +18,11 @@ pub fn without_driver(context: &StepContext) -> Option<Step> {
     (!titles.is_empty()).then(|| skipped(StepId::InstallCompanions, title, "this plan chooses no driver"))
 }
 
+/// The suggestion to leave out the companions that the user asks for.
+pub fn without(context: &StepContext) -> Hint {
+    Hint::asking("without it", Request { companions: BTreeSet::new(), ..context.request.clone() })
+}
+
 /// Refuses a requested companion that no repository has which gpusetup can use on this host.
 pub fn not_without_source(database: &Database, context: &StepContext) -> Result<(), Conflict> {
     let is_host = context.facts.machine.kind != MachineKind::Container;
@@ -38,7 +43,5 @@ pub fn not_without_source(database: &Database, context: &StepContext) -> Result<
         (_, Some(oldest)) => format!("it needs driver branch {} or newer, not {}", oldest.branch, driver.version),
         (_, None) => format!("no package of it is known for {}", context.facts.os.name),
     };
-    let without = Request { companions: BTreeSet::new(), ..context.request.clone() };
-    Err(Conflict::request(format!("{title} cannot be installed (--with {id}): {why}"))
-        .hint(Hint::asking("without it", without)))
+    Err(Conflict::request(format!("{title} cannot be installed (--with {id}): {why}")).hint(without(context)))
 }

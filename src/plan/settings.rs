@@ -1,6 +1,6 @@
 //! The files and commands that steps, removals and repairs share.
 
-use crate::compat::InitramfsTool;
+use crate::compat::{Companion, InitramfsTool};
 use crate::host::{Facts, Kernel, RIVALS};
 use crate::operation::{Operation, Run, WriteFile};
 use crate::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, PROFILE};
@@ -30,6 +30,11 @@ pub fn fabric_modules(names: &[String]) -> Operation {
         FABRIC_MODULES,
         format!("# Written by gpusetup: Fabric Manager reaches the NVSwitches through these.\n{lines}"),
     )
+}
+
+/// Loads the kernel module of a companion at every boot.
+pub fn module_at_boot(path: &str, of: &Companion, module: &str) -> Operation {
+    file(path, format!("# Written by gpusetup: {} {}.\n{module}\n", of.title, of.purpose))
 }
 
 /// Rebuilds the initramfs of every kernel; none if the host has no kernels of its own (a container, some clouds).

@@ -1,6 +1,7 @@
-//! Companions of the driver that the user asks for: `--with dcgm`. What apt makes of it is tested in `tests/as_root/companions.rs`.
+//! Companions of the driver that the user asks for: `--with dcgm`, `--with gds`, `--with peermem`. What apt makes of it is tested in
+//! `tests/as_root/companions.rs`.
 
-use crate::common::{run, run_with_input};
+use crate::common::{Ran, run, run_with_input};
 use crate::schema;
 use serde_json::{Value, json};
 
@@ -121,4 +122,139 @@ fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
 fn cloud_init_and_lock_files_keep_the_request() {
     let cloud = run(&wish("ubuntu-24.04", "a100", &["--format", "cloud-init"]));
     assert!(cloud.out.contains("with: \"dcgm\"") || cloud.out.contains("with: dcgm"), "{}", cloud.out);
+}
+
+/// What a step loads and has loaded at every boot: the lines of its files that are no comments, and the arguments of modprobe.
+fn modules(plan: &Value) -> (Vec<&str>, Vec<&str>) {
+    let acts = operations(plan, "companions");
+    let files = acts.iter().filter(|act| act["path"].as_str().is_some_and(|path| path.contains("modules-load.d")));
+    let lines =
+        files.filter_map(|act| act["content"].as_str()).flat_map(str::lines).filter(|line| !line.starts_with('#'));
+    let loads = acts.iter().filter(|act| act["argv"][0] == "modprobe").filter_map(|act| act["argv"][1].as_str());
+    (lines.collect(), loads.collect())
+}
+
+/// The facts of a new system.
+fn new_host(os: &str, gpu: &str) -> Value {
+    run(&["plan", "--os", os, "--gpu", gpu, "--profile", "driver", "--json"]).json()["host"].take()
+}
+
+/// A plan for them, changed.
+fn changed(os: &str, gpu: &str, request: &[&str], change: impl FnOnce(&mut Value)) -> Ran {
+    let mut facts = new_host(os, gpu);
+    change(&mut facts);
+    run_with_input(&[&["plan", "--facts", "-", "--profile", "driver"], request].concat(), &facts.to_string())
+}
+
+/// One RDMA adapter on a host that runs.
+fn with_adapter(facts: &mut Value, has_interface: bool) {
+    facts["rdma"] = json!({ "adapters": ["mlx5_0"], "has_peer_memory": has_interface });
+    facts["loaded_modules"] = json!([]);
+}
+
+#[test]
+fn gpudirect_storage_is_installed_after_a_driver_with_open_modules() {
+    for (os, more) in
+        [("ubuntu-22.04", vec![]), ("ubuntu-24.04", vec!["--with", "dcgm"]), ("rocky-9", vec![]), ("amzn-2023", vec![])]
+    {
+        let own = ["plan", "--os", os, "--gpu", "a100", "--profile", "driver", "--with", "gds", "--json"];
+        let plan = run(&[&own[..], &more].concat()).json();
+        assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{os}");
+        let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
+        assert!(added["any_version"].to_string().contains("nvidia-fs*"), "{os}: {added}");
+        // Its module uses the driver's, so it is not in the transaction with the driver.
+        let installs = |step: &str| {
+            let names = operations(&plan, step).into_iter().filter_map(|act| act["install"].as_array()).flatten();
+            names.filter(|name| *name == "nvidia-fs").count()
+        };
+        assert_eq!((installs("install-driver"), installs("companions")), (0, 1), "{os}: {plan}");
+        let (at_boot, now) = modules(&plan);
+        assert_eq!((at_boot, now.last()), (vec!["nvidia-fs"], Some(&"nvidia-fs")), "{os}");
+    }
+}
+
+#[test]
+fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
+    for (os, gpu, more, parts) in [
+        ("ubuntu-22.04", "v100", vec![], vec!["open kernel modules", "proprietary"]),
+        ("ubuntu-22.04", "a100", vec!["--modules", "proprietary"], vec!["open kernel modules", "--modules open"]),
+        ("ubuntu-22.04", "a100", vec!["--method", "runfile"], vec!["not from packages"]),
+        ("ubuntu-22.04", "a100", vec!["--driver", "470"], vec!["535"]),
+        ("sles-15", "a100", vec![], vec!["rhel9", "ubuntu2404"]),
+        ("debian-12", "a100", vec!["--method", "repository"], vec!["rhel9", "Debian"]),
+    ] {
+        let said =
+            run(&[&["plan", "--os", os, "--gpu", gpu, "--profile", "driver", "--with", "gds"], &more[..]].concat());
+        assert_eq!(said.code, 2, "{os} {gpu}: {}", said.err);
+        for part in [&["GPUDirect Storage", "--with gds", "without it"], &parts[..]].concat() {
+            assert!(said.err.contains(part), "{os} {gpu}: {part}: {}", said.err);
+        }
+    }
+}
+
+#[test]
+fn nvidia_peermem_is_loaded_where_dma_buf_cannot_be_used() {
+    let plan = |interface| {
+        let request = ["--driver", "580", "--with", "peermem", "--json"];
+        changed("ubuntu-22.04", "v100", &request, |facts| with_adapter(facts, interface))
+    };
+    let loaded = plan(true).json();
+    assert_eq!(schema::mistakes("plan.json", &loaded), [""; 0]);
+    assert_eq!(modules(&loaded), (vec!["nvidia-peermem"], vec!["nvidia-peermem"]));
+    // It comes with the driver.
+    assert!(operations(&loaded, "companions").iter().all(|act| act["op"] != "packages"), "{loaded}");
+    let undo = operations(&loaded, "companions").into_iter().find(|act| act["op"] == "run").expect("modprobe");
+    assert_eq!(undo["undo"], json!(["modprobe", "--remove", "nvidia-peermem"]));
+    let refused = plan(false);
+    assert_eq!(refused.code, 5, "{}", refused.out);
+    assert!(refused.out.contains("GS804") && refused.out.contains("DOCA-OFED"), "{}", refused.out);
+    // The adapters of a host that is not here are not known.
+    let elsewhere =
+        run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--profile", "driver", "--with", "peermem", "--json"]);
+    assert_eq!(modules(&elsewhere.json()).0, ["nvidia-peermem"]);
+}
+
+#[test]
+fn nvidia_peermem_is_refused_where_nothing_needs_it() {
+    for (gpu, request, adapter, parts) in [
+        ("a100", vec![], true, vec!["not needed", "DMA-BUF"]),
+        ("v100", vec![], false, vec!["no RDMA adapter"]),
+        ("gtx 780", vec!["--driver", "390"], true, vec!["needs driver branch 470"]),
+    ] {
+        let said = changed("ubuntu-22.04", gpu, &[&["--with", "peermem"], &request[..]].concat(), |facts| {
+            with_adapter(facts, true);
+            if !adapter {
+                facts["rdma"].take();
+            }
+        });
+        assert_eq!(said.code, 2, "{gpu}: {}", said.err);
+        for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
+            assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
+        }
+    }
+}
+
+#[test]
+fn doctor_and_the_plan_agree_on_nvidia_peermem() {
+    for (modules, kernel, interface, status, planned) in [
+        ("open", "5.15.0-185-generic", true, "pass", 2),
+        ("open", "5.4.0-216-generic", true, "warn", 0),
+        ("open", "5.4.0-216-generic", false, "warn", 5),
+        ("proprietary", "5.15.0-185-generic", true, "warn", 0),
+        ("proprietary", "5.15.0-185-generic", false, "warn", 5),
+    ] {
+        let mut facts = new_host("ubuntu-22.04", "a100");
+        with_adapter(&mut facts, interface);
+        facts["kernels"]["running"] = json!(kernel);
+        facts["kernels"]["next_boot"] = json!(kernel);
+        facts["driver"] =
+            json!({ "version": "580.178.04", "origin": "dpkg", "modules": modules, "evidence": "libcuda" });
+        let facts = facts.to_string();
+        let case = format!("{modules} {kernel} {interface}");
+        let doctor = run_with_input(&["doctor", "GS804", "--facts", "-", "--json"], &facts).json();
+        assert_eq!(doctor["checks"][0]["status"], status, "{case}: {doctor}");
+        let request = ["plan", "--facts", "-", "--profile", "driver", "--driver", "580.178.04", "--with", "peermem"];
+        let said = run_with_input(&request, &facts);
+        assert_eq!(said.code, planned, "{case}: {}{}", said.out, said.err);
+    }
 }

@@ -335,8 +335,11 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
         c.wrong(record, "id", "is a word with another meaning in the same places");
     }
     let is_offered = || database.offers().any(|offer| offer.companions.contains_key(&of.id));
-    if of.packages.is_empty() && !is_offered() {
+    if of.packages.is_empty() && !of.is_part_of_driver() && !is_offered() {
         c.wrong(record, "packages", "no repository offers it");
+    }
+    if of.kernel_module.as_ref().is_some_and(|name| !is_plain(name, "_-")) {
+        c.wrong(record, "kernel_module", "is not the name of a kernel module");
     }
     let mut seen = HashSet::new();
     for package in &of.packages {
@@ -365,8 +368,8 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
     if of.repository.is_some() && of.version != VersionRule::Own {
         c.wrong(record, "repository", "a companion whose version follows the driver's is in the driver's repository");
     }
-    if of.on_request && (of.repository.is_none() || of.packages.is_empty()) {
-        c.wrong(record, "on_request", "needs a repository that has its packages");
+    if of.on_request && !of.is_part_of_driver() && (of.repository.is_none() || of.packages.is_empty()) {
+        c.wrong(record, "on_request", "needs a repository that has its packages, or a kernel module of the driver");
     }
     if let Some(unit) = of.units.iter().find(|unit| !unit.contains('.')) {
         c.wrong(record, "units", format!("{unit} lacks the suffix of its unit type"));

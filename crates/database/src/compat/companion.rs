@@ -8,7 +8,8 @@
 
 use super::short_name::short_name;
 use super::{
-    Artifact, Database, DriverArtifact, DriverOffer, DriverVariant, PackageManager, Repository, SourceId, cuda_arch,
+    Artifact, Database, DriverArtifact, DriverOffer, DriverVariant, ModuleFlavour, PackageManager, Repository,
+    SourceId, cuda_arch,
 };
 use crate::version::{ComputeCapability, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -42,8 +43,17 @@ pub struct Companion {
     /// Whether it is installed only if the user asks for it by its name; no hardware needs it.
     #[serde(default)]
     pub on_request: bool,
+    /// What makes it unnecessary on hosts where that works.
+    #[serde(default)]
+    pub instead_of: Option<Substitute>,
     /// The version that it must have.
     pub version: VersionRule,
+    /// What it needs of the driver besides its version.
+    #[serde(default)]
+    pub driver: DriverNeeds,
+    /// The kernel module that every boot loads: `nvidia-fs`. Without packages, it is one of the driver's own.
+    #[serde(default)]
+    pub kernel_module: Option<String>,
     /// The names of its package in NVIDIA's own repositories.
     #[serde(default)]
     pub packages: Vec<CompanionPackage>,
@@ -80,6 +90,29 @@ pub struct ArchivedFile {
     pub from: String,
     /// The path on the host.
     pub to: String,
+}
+
+/// What a companion needs of the driver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverNeeds {
+    /// The first driver with its module, if that is one of the driver's own; `470.00` is the whole branch.
+    #[serde(default)]
+    pub from: Option<DriverVersion>,
+    /// The flavour of the kernel modules; none if it works with both.
+    #[serde(default)]
+    pub modules: Option<ModuleFlavour>,
+    /// Whether the driver must be from packages, because the companion's packages depend on them.
+    #[serde(default)]
+    pub packaged: bool,
+}
+
+/// What serves the purpose of a companion without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Substitute {
+    /// Kernel and driver share the memory of GPUs with RDMA adapters by DMA-BUF.
+    DmaBuf,
 }
 
 /// How a companion's version depends on the driver's.
@@ -157,9 +190,19 @@ impl Companion {
         meant.map(|p| [p.beside(driver)].into_iter().chain(p.with.iter().cloned()).collect()).unwrap_or_default()
     }
 
-    /// The oldest driver for which a package is known; none if the first package has no bound.
+    /// Whether it is one of the driver's own kernel modules, which no package has to be installed for.
+    pub fn is_part_of_driver(&self) -> bool {
+        self.packages.is_empty() && self.kernel_module.is_some()
+    }
+
+    /// The file with which gpusetup has every boot load its kernel module.
+    pub fn module_file(&self) -> Option<String> {
+        self.kernel_module.as_ref().map(|_| format!("/etc/modules-load.d/gpusetup-{}.conf", self.id))
+    }
+
+    /// The oldest driver that has its module, or for which a package is known; none if the first package has no bound.
     pub fn oldest_driver(&self) -> Option<DriverVersion> {
-        self.packages.iter().map(|p| p.from).min().flatten()
+        self.driver.from.or_else(|| self.packages.iter().map(|p| p.from).min().flatten())
     }
 
     /// Whether this is the name of its package for some driver in NVIDIA's own repositories.

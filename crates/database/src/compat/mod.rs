@@ -33,7 +33,7 @@ pub use add_on::{
 };
 pub use bulletin::Bulletin;
 pub use check::check;
-pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, VersionRule};
+pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, DriverNeeds, Substitute, VersionRule};
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use cuda::{CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, GuideSystem};
 pub use distribution::{

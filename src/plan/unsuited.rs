@@ -1,0 +1,73 @@
+//! Companions that the user asks for although they do not work with the driver, or have no use on the host: they are refused, with
+//! the reason.
+
+use super::companions::is_packaged;
+use super::context::StepContext;
+use super::requested::without;
+use crate::causes;
+use crate::compat::{Companion, Substitute};
+use crate::host::MachineKind;
+use crate::ids::CheckId;
+use crate::resolve::{ChosenDriver, Conflict, GpuDirect, Hint, Request, gpudirect};
+
+/// Refuses a requested companion that does not work with the driver, or that the host does not need.
+pub fn not_unsuited(context: &StepContext) -> Result<(), Conflict> {
+    let is_host = context.facts.machine.kind != MachineKind::Container;
+    let all = context.companions.iter().filter(|_| is_host).flat_map(|all| all.requested());
+    let Some(driver) = &context.chosen.driver else { return Ok(()) };
+    for of in all {
+        not_with_another_driver(context, of, driver)?;
+        if of.instead_of == Some(Substitute::DmaBuf) {
+            not_beside_dma_buf(context, of, driver)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a companion that needs other kernel modules of the driver, or a driver from packages.
+fn not_with_another_driver(context: &StepContext, of: &Companion, driver: &ChosenDriver) -> Result<(), Conflict> {
+    let (title, id) = (&of.title, of.id);
+    if let Some(modules) = of.driver.modules.filter(|modules| *modules != driver.modules) {
+        let sentence = format!(
+            "{title} needs the {modules} kernel modules (--with {id}), but driver {} has the {} ones here",
+            driver.version, driver.modules
+        );
+        let instead = Request { modules: Some(modules), upgrade: true, ..context.request.clone() };
+        let can = context.chosen.cards.iter().all(|card| card.modules.contains(&modules));
+        let conflict = Conflict::request(sentence).hint(without(context));
+        return Err(if can { conflict.hint(Hint::asking("with those kernel modules", instead)) } else { conflict });
+    }
+    if of.driver.packaged && !is_packaged(driver) {
+        let sentence = format!(
+            "{title} cannot be installed (--with {id}): its packages depend on packages of the driver, but driver {} is not from \
+             packages",
+            driver.version
+        );
+        return Err(Conflict::request(sentence).hint(without(context)));
+    }
+    Ok(())
+}
+
+/// Refuses a companion that only adapters need which DMA-BUF does not serve.
+fn not_beside_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriver) -> Result<(), Conflict> {
+    let (facts, title, id) = (context.facts, &of.title, of.id);
+    // What is loaded may be of the driver that is replaced.
+    let way = gpudirect(facts, facts.kernel(), (driver.version, Some(driver.modules)), driver.is_kept());
+    let conflict = match way {
+        // Of a host that is not here, the adapters are not known.
+        _ if facts.rdma.is_none() && facts.loaded_modules.is_some() => {
+            Conflict::request(format!("this host has no RDMA adapter, so nothing needs {title} (--with {id})"))
+        }
+        GpuDirect::DmaBuf => Conflict::request(format!(
+            "{title} is not needed (--with {id}): with the open kernel modules of driver {} and this kernel, DMA-BUF lets RDMA \
+             adapters reach the memory of GPUs",
+            driver.version
+        )),
+        GpuDirect::None(lacks) => {
+            let sentence = format!("{title} would not load (--with {id}): {}", causes::no_way_for_rdma(lacks));
+            Conflict::blocked(CheckId::GS804, sentence).hint(causes::reach_gpus_by_rdma().to_string())
+        }
+        GpuDirect::Peermem | GpuDirect::Unloaded(_) | GpuDirect::Unknown => return Ok(()),
+    };
+    Err(conflict.hint(without(context)))
+}
