@@ -125,7 +125,7 @@ fn nvlsm_alone_comes_from_nvidias_repository_for_ubuntu() {
         let plan = plan(os, &[]);
         assert_eq!(plan["selection"]["driver"]["method"], "packages", "{os}");
         let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
-        let companions = json!(["nvlsm", "datacenter-gpu-manager-4-*"]);
+        let companions = json!(["nvlsm", "datacenter-gpu-manager-4-*", "nvidia-fs*"]);
         assert_eq!((added.get("packages"), &added["any_version"]), (None, &companions), "{os}");
         assert_eq!(added["keys"][0]["fingerprint"], KEYS[0].1, "{os}");
         let [installed] = operations(&plan, "install-driver")[..] else { panic!("{os}: {plan}") };
