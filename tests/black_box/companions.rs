@@ -232,6 +232,10 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
             assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
         }
     }
+    // The rest of the request stays.
+    let said = changed("ubuntu-22.04", "a100", &["--with", "peermem,dcgm"], |facts| with_adapter(facts, true));
+    let suggested = said.err.lines().find(|line| line.starts_with("try: ")).expect("a suggestion");
+    assert!(suggested.contains("--with dcgm") && !suggested.contains("peermem"), "{suggested}");
 }
 
 #[test]
