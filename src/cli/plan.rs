@@ -218,7 +218,8 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
     if gpus.is_empty() {
         return None;
     }
-    let request = options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec(), MachineKind::Physical);
+    let request =
+        options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec(), MachineKind::Physical);
     let request = request.ok()?;
     let mut fitting = others.map(|other| format!("{system}:{other}")).filter(|spec| {
         let Ok(mut facts) = stock(database, spec, None) else { return false };

@@ -1,0 +1,390 @@
+//! The flags of a request: versions, layers, methods and settings, as the user gave them, and the request that they come to.
+
+use super::super::Problem;
+use super::super::settings::SettingsOptions;
+use crate::compat::{AddOnId, Database, ModuleFlavour};
+use crate::database::age;
+use crate::exit::Exit;
+use crate::host::{MachineKind, bus_address};
+use crate::resolve::{DriverFile, Method, Prefer, Request, ToolkitMethod};
+use crate::text::{count, quoted};
+use crate::version::{AddOnVersion, DriverVersion, Want};
+use clap::{Args, ValueEnum};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+/// What is requested.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Request")]
+pub struct RequestOptions {
+    /// Driver version: 580, 580.159.04, 580-open, ">=570", latest, none
+    ///
+    /// `latest` is the newest production branch that fits.
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_DRIVER")]
+    pub driver: Option<String>,
+    /// CUDA toolkit version: 12.8, 12.8.1, ">=12.4, <13", latest, none
+    ///
+    /// Of the versions that match and fit, gpusetup chooses an installed one (unless `latest`), then the newest that the driver branch
+    /// runs natively, then the newest that runs through minor-version compatibility.
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
+    pub cuda: Option<String>,
+    /// cuDNN version: 9, 9.10.2.21, latest, none
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
+    pub cudnn: Option<String>,
+    /// Add-on to install too: nccl, tensorrt==10.13, "cutensor>=2.2, <3"
+    ///
+    /// May be given several times. `gpusetup db list add-ons` lists them. `dcgm` and `gds` install DCGM and GPUDirect Storage from NVIDIA's
+    /// repository, `peermem` loads nvidia-peermem: `gpusetup db list companions`.
+    #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
+    pub with: Vec<String>,
+    /// Choose versions for this framework: torch==2.9, "torch>=2.4,<2.6", jax
+    ///
+    /// May be given several times. `gpusetup db list frameworks` lists them.
+    #[arg(long = "for", value_name = "FRAMEWORK", env = "GPUSETUP_FOR", value_delimiter = ',')]
+    pub frameworks: Vec<String>,
+    /// Install only these parts of the toolkit and their dependencies: nvcc,cudart,cublas
+    ///
+    /// They come from NVIDIA's component archives instead of the runfile: megabytes instead of gigabytes. `gpusetup db list components`
+    /// lists them.
+    #[arg(long, value_name = "LIST", env = "GPUSETUP_COMPONENTS", value_delimiter = ',')]
+    pub components: Vec<String>,
+    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a container)
+    ///
+    /// The driver of a container is its host's.
+    #[arg(long, value_enum, env = "GPUSETUP_PROFILE")]
+    profile: Option<Profile>,
+    /// Install the driver from packages or from NVIDIA's runfile
+    #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
+    pub method: MethodOption,
+    /// Install the toolkit from NVIDIA's runfile, its component archives, or packages of its repository
+    ///
+    /// cuDNN and other add-ons come from their archives in each case. A toolkit that is installed already is kept.
+    #[arg(long, value_enum, env = "GPUSETUP_TOOLKIT_METHOD", default_value = "auto")]
+    pub toolkit_method: ToolkitMethodOption,
+    /// Install the driver from this runfile, which may be a vGPU guest driver (GRID)
+    ///
+    /// NVIDIA hands these out to its customers and to cloud providers only, so the database has none. The file keeps the name that it
+    /// was given, such as NVIDIA-Linux-x86_64-570.211.01-grid.run. It is run only with the content that the plan was made for.
+    #[arg(long, value_name = "FILE|URL", env = "GPUSETUP_DRIVER_FILE")]
+    pub driver_file: Option<String>,
+    /// The SHA-256 of the file at --driver-file, required for an address
+    #[arg(long, value_name = "SUM", env = "GPUSETUP_DRIVER_FILE_SHA256", value_parser = sum, requires = "driver_file")]
+    pub driver_file_sha256: Option<String>,
+    /// Kernel module flavour
+    #[arg(long, value_enum, env = "GPUSETUP_MODULES", default_value = "auto")]
+    pub modules: ModulesOption,
+    /// Prefer stable, latest or longest-supported versions
+    #[arg(long, value_enum, env = "GPUSETUP_PREFER", default_value = "stable")]
+    pub prefer: PreferOption,
+    /// Upgrade to the newest versions instead of keeping what is installed
+    #[arg(long, env = "GPUSETUP_UPGRADE")]
+    pub upgrade: bool,
+    /// Install exactly the versions in this lock file (see `plan --lock`)
+    ///
+    /// Exit 4 if one of them is no longer available.
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_LOCKED",
+          conflicts_with_all = ["driver", "cuda", "cudnn", "with", "frameworks", "method", "toolkit_method", "modules", "prefer",
+                            "upgrade"])]
+    pub locked: Option<PathBuf>,
+    /// Ignore the GPU at this bus address
+    #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
+    pub leave_out: Vec<String>,
+    /// Addresses of all hosts of the NVLink domain, this one included, for IMEX (GB200, GB300)
+    ///
+    /// They are written to /etc/nvidia-imex/nodes_config.cfg, and IMEX is started. Name the same addresses on every host, in any order.
+    /// May be given several times. Hosts of other kinds ignore them.
+    #[arg(long, value_name = "ADDRESS", env = "GPUSETUP_IMEX_PEERS", value_delimiter = ',', value_parser = peer)]
+    pub imex_peers: Vec<IpAddr>,
+    /// Set LD_LIBRARY_PATH too
+    ///
+    /// It also affects programs that contain their own libraries, so it is off by default.
+    #[arg(long, env = "GPUSETUP_LIBRARY_PATH")]
+    pub library_path: bool,
+    /// Plan as on this day (YYYY-MM-DD), which decides which driver branches are supported
+    #[cfg(feature = "test-hooks")]
+    #[arg(long, value_name = "DAY", env = "GPUSETUP_TODAY", hide = true, value_parser = day)]
+    pub today: Option<String>,
+    /// Refuse a database older than this
+    ///
+    /// A plan warns of a database that is older than 60 days (GS607).
+    #[arg(long, value_name = "DAYS", env = "GPUSETUP_MAX_DATABASE_AGE")]
+    pub max_database_age: Option<u64>,
+    /// What to do when no NVIDIA GPU is found
+    #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
+    pub if_no_gpu: IfNoGpu,
+    #[command(flatten)]
+    pub settings: SettingsOptions,
+}
+
+/// Layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// Driver, toolkit and cuDNN
+    Compute,
+    /// The driver only
+    Driver,
+    /// Toolkit and cuDNN only: containers, WSL2, image builds
+    Toolkit,
+}
+
+/// How the driver is installed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum MethodOption {
+    /// Packages if an enabled repository offers a branch that fits, then NVIDIA's repository, then the runfile
+    Auto,
+    /// The package manager, with the enabled repositories
+    Packages,
+    /// The package manager, with NVIDIA's repository, which is added if it is not enabled
+    Repository,
+    /// NVIDIA's runfile
+    Runfile,
+}
+
+/// How the toolkit is installed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ToolkitMethodOption {
+    /// Component archives with --components, otherwise the runfile
+    Auto,
+    /// NVIDIA's runfile
+    Runfile,
+    /// NVIDIA's component archives
+    Components,
+    /// The package manager, with NVIDIA's repository, which is added if it is not enabled
+    Repository,
+}
+
+/// The flavour of kernel modules.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ModulesOption {
+    /// Chosen by the GPUs
+    Auto,
+    /// Dual MIT/GPL
+    Open,
+    /// NVIDIA's proprietary modules
+    Proprietary,
+}
+
+/// The policy.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum PreferOption {
+    /// Production and long-term branches first
+    Stable,
+    /// The newest release of any branch
+    Latest,
+    /// The branch that is supported longest
+    LongestSupport,
+}
+
+/// A host without a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IfNoGpu {
+    /// Exit 9
+    Fail,
+    /// Continue: there is nothing to plan, and doctor exits by its findings
+    Skip,
+}
+
+/// What was split at its commas, with the parts of a range put together again: `torch>=2.4` and `<2.6`.
+fn whole_ranges(parts: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for part in parts.iter().map(|part| part.trim()) {
+        match all.last_mut() {
+            Some(last) if part.starts_with(['<', '>', '=', '~', '!', '^']) => *last += &format!(", {part}"),
+            _ => all.push(part.to_owned()),
+        }
+    }
+    all
+}
+
+impl RequestOptions {
+    /// The day that is planned for.
+    fn today(&self) -> String {
+        #[cfg(feature = "test-hooks")]
+        if let Some(today) = &self.today {
+            return today.clone();
+        }
+        jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+    }
+
+    /// Refuses a database that is older than what is accepted.
+    pub fn accepts(&self, database: &Database) -> Result<(), Problem> {
+        let age = age(&database.version, &self.today());
+        match self.max_database_age {
+            Some(most) if age > most => {
+                let version = &database.version;
+                let sentence = format!("--max-database-age: the database {version} is {} old", count(age, "day"));
+                Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup db update"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The driver and the flavour of its modules, which may be named together as Ubuntu's packages do: `580-open`.
+    fn driver_and_modules(&self, layer: bool) -> Result<(Want<DriverVersion>, Option<ModuleFlavour>), Problem> {
+        let modules = match self.modules {
+            ModulesOption::Auto => None,
+            ModulesOption::Open => Some(ModuleFlavour::Open),
+            ModulesOption::Proprietary => Some(ModuleFlavour::Proprietary),
+        };
+        let Some(text) = self.driver.as_deref() else { return Ok((want("driver", None, layer)?, modules)) };
+        let flavours = [ModuleFlavour::Open, ModuleFlavour::Proprietary];
+        let named = flavours.into_iter().find_map(|f| Some((f, text.trim_end().strip_suffix(&f.to_string())?)));
+        let Some((flavour, version)) = named else { return Ok((want("driver", Some(text), layer)?, modules)) };
+        if let Some(other) = modules.filter(|modules| *modules != flavour) {
+            return Err(Problem::usage(format!("--driver {text} and --modules {other} contradict each other"))
+                .attempt(format!("gpusetup plan --driver {}", quoted(text))));
+        }
+        let version = Some(version.trim_end_matches(['-', ' '])).filter(|version| !version.is_empty());
+        Ok((want("driver", version, true)?, Some(flavour)))
+    }
+
+    /// The driver's runfile that is named.
+    fn given_driver(&self, driver_is_wanted: bool) -> Result<Option<DriverFile>, Problem> {
+        let Some(file) = self.driver_file.as_deref() else { return Ok(None) };
+        if !driver_is_wanted {
+            return Err(Problem::usage("--driver-file names a driver, but the request leaves the driver out"));
+        }
+        super::super::driver_file::read(file, self.driver_file_sha256.as_deref()).map(Some)
+    }
+
+    /// The layers that are installed on such a machine.
+    fn profile_on(&self, machine: MachineKind) -> Profile {
+        let of_machine = if machine == MachineKind::Container { Profile::Toolkit } else { Profile::Compute };
+        self.profile.unwrap_or(of_machine)
+    }
+
+    /// What to say about layers that nobody named and that are left out here.
+    pub fn left_out_layers(&self, machine: MachineKind) -> Option<&'static str> {
+        let is_left_out = self.profile.is_none() && self.driver.is_none() && machine == MachineKind::Container;
+        is_left_out.then_some(
+            "This is a container, and its driver is its host's: the plan has no driver (--profile compute plans one, too).",
+        )
+    }
+
+    /// What was asked for, read once and never guessed at again.
+    pub fn request(
+        &self,
+        prefix: &Path,
+        cache: &Path,
+        assumed_gpus: Vec<String>,
+        machine: MachineKind,
+    ) -> Result<Request, Problem> {
+        let (with_driver, with_toolkit) = match self.profile_on(machine) {
+            Profile::Compute => (true, true),
+            Profile::Driver => (true, false),
+            Profile::Toolkit => (false, true),
+        };
+        let (driver, modules) = self.driver_and_modules(with_driver)?;
+        let driver_is_wanted = driver.is_wanted();
+        Ok(Request {
+            driver,
+            cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
+            cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
+            add_ons: add_ons(&self.with)?,
+            companions: BTreeSet::new(),
+            frameworks: whole_ranges(&self.frameworks),
+            brought_cuda: None,
+            components: self.components.clone(),
+            method: match self.method {
+                MethodOption::Auto => Method::Auto,
+                MethodOption::Packages => Method::Packages,
+                MethodOption::Repository => Method::Repository,
+                MethodOption::Runfile => Method::Runfile,
+            },
+            toolkit_method: match self.toolkit_method {
+                ToolkitMethodOption::Auto => ToolkitMethod::Auto,
+                ToolkitMethodOption::Runfile => ToolkitMethod::Runfile,
+                ToolkitMethodOption::Components => ToolkitMethod::Components,
+                ToolkitMethodOption::Repository => ToolkitMethod::Repository,
+            },
+            driver_file: self.given_driver(driver_is_wanted)?,
+            modules,
+            prefer: match self.prefer {
+                PreferOption::Stable => Prefer::Stable,
+                PreferOption::Latest => Prefer::Latest,
+                PreferOption::LongestSupport => Prefer::LongestSupport,
+            },
+            upgrade: self.upgrade,
+            prefix: prefix.to_owned(),
+            cache: cache.to_owned(),
+            assumed_gpus,
+            leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
+            imex_peers: BTreeSet::from_iter(self.imex_peers.iter().copied()).into_iter().collect(),
+            library_path: self.library_path,
+            settings: self.settings.settings()?,
+            today: self.today(),
+        })
+    }
+}
+
+/// The add-ons that `--with` names: `nccl`, `tensorrt==10.13`, `cutensor>=2.2, <3`; commas separate several.
+fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Problem> {
+    let refused =
+        |e: &dyn std::fmt::Display| Problem::usage(format!("--with: {e}")).attempt("gpusetup db list add-ons");
+    let mut asked: Vec<String> = Vec::new();
+    // `nccl,` and an empty GPUSETUP_WITH name nothing more.
+    for piece in texts.iter().flat_map(|text| text.split(',')).filter(|piece| !piece.trim().is_empty()) {
+        match asked.last_mut() {
+            // The other half of a range.
+            Some(last) if piece.trim_start().starts_with(['<', '>', '=']) => *last += &format!(",{piece}"),
+            _ => asked.push(piece.to_owned()),
+        }
+    }
+    let mut all = BTreeMap::new();
+    for text in &asked {
+        let (name, wanted) = text.split_at(text.find(['=', '<', '>']).unwrap_or(text.len()));
+        let id: AddOnId = name.trim().to_lowercase().parse().map_err(|e| refused(&e))?;
+        let version = wanted.strip_prefix("==").or_else(|| wanted.strip_prefix('=')).unwrap_or(wanted).trim();
+        let want = match version {
+            "" if wanted.is_empty() => Want::Best,
+            "" => return Err(refused(&format!("{id}{wanted} has no version"))),
+            version => version.parse().map_err(|e| refused(&e))?,
+        };
+        if id == AddOnId::CUDNN {
+            let version = if version.is_empty() { "latest" } else { version };
+            return Err(
+                Problem::usage("--with: cuDNN has a separate option").attempt(format!("--cudnn {}", quoted(version)))
+            );
+        }
+        if all.insert(id, want).is_some() {
+            return Err(refused(&format!("{id} is named twice")));
+        }
+    }
+    Ok(all)
+}
+
+/// A SHA-256 in hexadecimal.
+pub fn sum(text: &str) -> Result<String, String> {
+    let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
+}
+
+/// The address of one host.
+fn peer(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = text.trim().parse().map_err(|_| "an IP address is expected, such as 10.0.0.1".to_owned())?;
+    if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
+        return Err("an address is expected by which other hosts reach this one".to_owned());
+    }
+    Ok(address)
+}
+
+/// A day, as `2026-11-20`.
+pub fn day(text: &str) -> Result<String, String> {
+    let day: Result<jiff::civil::Date, _> = text.parse();
+    day.map(|d| d.to_string()).map_err(|_| "a day is written 2026-11-20".to_owned())
+}
+
+fn want<V>(flag: &str, text: Option<&str>, layer: bool) -> Result<Want<V>, Problem>
+where
+    Want<V>: std::str::FromStr<Err = crate::version::VersionError>,
+{
+    match text {
+        Some(text) => text.parse().map_err(|e| {
+            let known = if flag == "driver" { "drivers" } else { flag };
+            Problem::usage(format!("--{flag}: {e}")).attempt(format!("gpusetup db list {known}"))
+        }),
+        None if layer => Ok(Want::Best),
+        None => Ok(Want::Nothing),
+    }
+}
