@@ -1,6 +1,6 @@
 //! The step that installs the driver: from packages, or from NVIDIA's runfile.
 
-use super::companions::{let_go, module_packages, tool};
+use super::companions::{let_go, module_packages, rebuild_modules, remove_former, tool};
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour};
@@ -59,7 +59,9 @@ pub fn install_driver(context: &StepContext) -> Step {
             };
             let why = format!("from {}{which}; {follows}", offer.repository.name);
             let mut acts = let_go(context.facts, manager, context.known_companions);
+            acts.extend(remove_former(context));
             acts.push(Act::needed(operation));
+            acts.extend(rebuild_modules(context));
             step(StepId::InstallDriver, title, why, acts)
         }
         Install::Runfile(a) => {
