@@ -23,11 +23,10 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
         return Some(skipped(StepId::InstallCompanions, title, "they run on the host of this container"));
     }
     let installed = missing_packages(context, companions);
-    let replaced = installed.iter().flat_map(|_| stop_former(companions).chain(remove_former(context)));
-    let replaced: Vec<_> = replaced.collect();
+    let stopped: Vec<_> = installed.iter().flat_map(|_| stop_former(companions)).collect();
     let unpacked = companions.archives().flat_map(|(of, archive)| unpack(context, of, archive));
     let mut acts: Vec<_> =
-        replaced.into_iter().chain(installed).chain(modules(context, companions)).chain(unpacked).collect();
+        stopped.into_iter().chain(installed).chain(modules(context, companions)).chain(unpacked).collect();
     acts.extend(packages_for_driver(context, companions));
     acts.extend(hold(context, companions, acts.iter().any(|act| !act.satisfied)));
     acts.extend(companions.peer_files().flat_map(|(file, running)| name_peers(context, file, running)));
@@ -82,7 +81,8 @@ fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Ac
     let names: Vec<_> = names.chain(module_packages(context)).collect();
     let following = companions.packages().filter(|(_, follows)| *follows);
     let drivers = following.map(|(name, _)| (name.to_owned(), driver.version)).collect();
-    let wanted = Packages { drivers, ..Packages::to_install(manager, names) };
+    let remove = former_packages(context);
+    let wanted = Packages { drivers, remove, ..Packages::to_install(manager, names) };
     (!wanted.install.is_empty()).then(|| Act::needed(wanted))
 }
 
@@ -92,12 +92,10 @@ fn stop_former(companions: &Companions) -> impl Iterator<Item = Act> {
     units.map(|unit| Act::needed(Service { unit: unit.clone(), enabled: false }))
 }
 
-/// Removes the packages of an older generation, with which the new ones conflict.
-pub fn remove_former(context: &StepContext) -> Option<Act> {
+/// The packages of an older generation, with which the new ones conflict: they go in the same operation.
+pub fn former_packages(context: &StepContext) -> Vec<String> {
     let former = context.companions.iter().flat_map(|all| all.former_packages());
-    let names: Vec<_> = former.map(|(name, _)| name.to_owned()).collect();
-    let manager = context.distribution?.package_manager;
-    (!names.is_empty()).then(|| Act::needed(Packages::to_remove(manager, names)))
+    former.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The packages that build a kernel module for the driver.

@@ -284,6 +284,7 @@ fn dcgm_3_is_replaced_if_dcgm_is_requested() {
         let installed = at(&|act| act["install"].to_string().contains("datacenter-gpu-manager-4-cuda13"));
         let started = at(&|act| act["unit"] == "nvidia-dcgm.service" && act["enabled"] == true);
         let order = [stopped, removed, installed, started];
+        assert_eq!(removed, installed, "in one operation");
         assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{driver:?}: {order:?} {acts:?}");
     }
     // Nobody asked for another one: it stays.
