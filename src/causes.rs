@@ -368,6 +368,11 @@ pub fn vulnerable_container_toolkit(toolkit: AddOnVersion, newest: &Bulletin, fi
     lacks_fixes(&format!("NVIDIA Container Toolkit {toolkit}"), newest, &format!("{fixed} as the first release"))
 }
 
+/// A companion if it lacks fixes of security bulletins, by the newest of them (GS513).
+pub fn vulnerable_companion(of: &Companion, version: AddOnVersion, newest: &Bulletin, fixed: AddOnVersion) -> String {
+    lacks_fixes(&format!("{} {version}", of.title), newest, &format!("{fixed} as the first release"))
+}
+
 fn lacks_fixes(what: &str, newest: &Bulletin, fixed: &str) -> String {
     format!("{what} is vulnerable ({}): {} names {fixed} with the fixes", vulnerabilities(newest), bulletin(newest))
 }
@@ -388,6 +393,20 @@ fn bulletin(of: &Bulletin) -> String {
 pub fn fixed_container_toolkit(fixed: AddOnVersion, manager: Option<PackageManager>) -> Remedy {
     let upgrade = manager.map(|manager| install(manager, "nvidia-container-toolkit"));
     Remedy::new(format!("update NVIDIA's container toolkit to {fixed} or newer"), upgrade)
+}
+
+/// A companion of this package without fixes of security bulletins (GS513). The packages of an older generation are replaced.
+pub fn fixed_companion(
+    of: &Companion,
+    package: Option<&str>,
+    fixed: AddOnVersion,
+    manager: Option<PackageManager>,
+) -> Remedy {
+    let text = format!("update {} to {fixed} or newer", of.title);
+    match (package.filter(|name| !of.is_former(name)), manager) {
+        (Some(name), Some(manager)) => Remedy::new(text, [install(manager, name)]),
+        _ => Remedy::new(text, [format!("sudo gpusetup apply --profile driver --with {}", of.id)]),
+    }
 }
 
 /// A CUDA toolkit without fixes of security bulletins (GS513).
@@ -778,6 +797,11 @@ pub fn of(id: CheckId) -> Cause {
              nvidia-peermem needs the RDMA modules of DOCA-OFED",
         )
         .fix("use the open kernel modules, or load nvidia-peermem", ["gpusetup plan --modules open", "sudo gpusetup apply --profile driver --with peermem"]),
+        CheckId::GS805 => Cause::new(
+            "what was installed beside the driver does not run: DCGM's service, or the kernel modules nvidia-fs and nvidia-peermem; \
+             or nvidia-fs was built for another driver",
+        )
+        .fix("start the service, or load the module", ["sudo gpusetup doctor --fix"]),
         CheckId::GS901 => Cause::new("the firmware assigned no address space to a GPU's memory")
             .fix("enable \"Above 4G Decoding\" in the firmware's setup", []),
         CheckId::GS902 => Cause::new(

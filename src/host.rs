@@ -402,7 +402,10 @@ pub struct InstalledCompanion {
     pub id: CompanionId,
     /// The version of its package, without the distribution's suffix; none if only the package manager knows it.
     pub version: Option<String>,
-    /// Whether systemd starts its units at boot; true if it has none.
+    /// The name of that package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// Whether systemd starts its units at boot, and loads its kernel module; true if it has none.
     pub enabled: bool,
 }
 

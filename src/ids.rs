@@ -284,6 +284,8 @@ ids! {
     GS803 = "GS803",
     /// RDMA adapters can reach the memory of GPUs (GPUDirect RDMA).
     GS804 = "GS804",
+    /// DCGM, GPUDirect Storage and nvidia-peermem run as installed.
+    GS805 = "GS805",
     /// The firmware assigned address space to every GPU's memory.
     GS901 = "GS901",
     /// PCIe peer-to-peer is not restricted (ACS, IOMMU).

@@ -2,6 +2,7 @@
 
 mod add_on;
 mod bus;
+mod companions;
 mod containers;
 mod cuda;
 mod driver;
@@ -306,6 +307,15 @@ pub const CHECKS: &[Check] = &[
         needs: &[],
         runtime: true,
         facts_suffice: true,
+        follows_from: &[CheckId::GS501],
+    },
+    Check {
+        id: CheckId::GS805,
+        reads: "DCGM's service and its log, the loaded modules, DKMS's log of nvidia-fs, the driver's version",
+        run: companions::run,
+        needs: &[Sense::Companions],
+        runtime: true,
+        facts_suffice: false,
         follows_from: &[CheckId::GS501],
     },
     Check {

@@ -3,6 +3,7 @@
 
 mod apt;
 mod bus;
+mod companions;
 mod containers;
 mod driver;
 mod initramfs;
@@ -16,6 +17,7 @@ mod toolkit;
 
 pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
+pub use companions::CompanionState;
 pub use containers::{Asked, CdiSpec, Coherent, Containers, Given};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
@@ -113,6 +115,12 @@ pub struct Evidence {
     pub devices: Option<Vec<String>>,
     /// Fabric Manager: the version that it reports, and whether it runs.
     pub fabric_manager: Answer<FabricManager>,
+    /// How the installed companions run that users ask for, such as DCGM.
+    #[serde(default)]
+    pub companions: Answer<Vec<CompanionState>>,
+    /// The database's entries for them.
+    #[serde(skip)]
+    pub requested_companions: Vec<Companion>,
     /// NVIDIA's modules in DKMS: the versions of each source tree, by its name.
     pub dkms: BTreeMap<String, Vec<String>>,
     /// The last failed DKMS build, by kernel.
@@ -301,6 +309,8 @@ pub fn gather(
             .at(Sense::HostCompiler, || set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"]).into_iter().next()),
         devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
         fabric_manager: senses.at(Sense::FabricManager, || fabric_manager(system, &facts, database)),
+        companions: senses.at(Sense::Companions, || companions::states(system, &facts, database)),
+        requested_companions: Vec::new(),
         failed_builds: senses.at(Sense::DkmsLogs, || failed_builds(system, &dkms)),
         dkms,
         unlinked_headers: senses.at(Sense::Headers, || unlinked_headers(system, &facts)),
@@ -369,6 +379,8 @@ impl Evidence {
             host_compiler: None,
             devices: None,
             fabric_manager: unsaid(),
+            companions: unsaid(),
+            requested_companions: Vec::new(),
             dkms: BTreeMap::new(),
             failed_builds: BTreeMap::new(),
             unlinked_headers: BTreeMap::new(),
@@ -436,6 +448,7 @@ impl Evidence {
             }
         }
         self.fabric_companion = database.companion(CompanionId::FABRIC_MANAGER).cloned();
+        self.requested_companions = database.companions.iter().filter(|of| of.on_request).cloned().collect();
         let joined = Joined::of(database, facts);
         self.needed_companions = joined.iter().flat_map(|joined| joined.needs(database)).cloned().collect();
         self.companion_remedies = companion_remedies(database, facts, &self.needed_companions);

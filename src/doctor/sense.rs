@@ -33,6 +33,8 @@ pub enum Sense {
     HostCompiler,
     /// Fabric Manager and its unit.
     FabricManager,
+    /// The services and kernel modules of companions that users ask for.
+    Companions,
     /// DKMS's logs of failed builds.
     DkmsLogs,
     /// The links to the kernel headers.
@@ -67,7 +69,7 @@ pub enum Sense {
 
 impl Sense {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::KernelLog,
         Self::Denials,
         Self::Signer,
@@ -80,6 +82,7 @@ impl Sense {
         Self::DriverPackages,
         Self::HostCompiler,
         Self::FabricManager,
+        Self::Companions,
         Self::DkmsLogs,
         Self::Headers,
         Self::SigningKey,
@@ -112,6 +115,7 @@ impl Sense {
             Self::DriverPackages => "driver-packages",
             Self::HostCompiler => "host-compiler",
             Self::FabricManager => "fabric-manager",
+            Self::Companions => "companions",
             Self::DkmsLogs => "dkms-logs",
             Self::Headers => "headers",
             Self::SigningKey => "signing-key",
@@ -145,6 +149,7 @@ impl Sense {
             Self::DriverPackages => "the driver's packages",
             Self::HostCompiler => "the host compiler that is set for all users",
             Self::FabricManager => "Fabric Manager",
+            Self::Companions => "DCGM and other companions",
             Self::DkmsLogs => "DKMS's logs",
             Self::Headers => "the kernel headers",
             Self::SigningKey => "the signing key",

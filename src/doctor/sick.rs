@@ -1,6 +1,7 @@
 //! One sound host, and what may be wrong with it: each illness is a small change of the same evidence, so that whatever
 //! else is found is a false alarm.
 
+mod companions;
 mod device;
 mod exits;
 mod python;
@@ -86,6 +87,8 @@ pub fn sound() -> Evidence {
         host_compiler: None,
         devices: Some(["nvidia0", "nvidiactl", "nvidia-uvm"].map(str::to_owned).to_vec()),
         fabric_manager: Answer::NotAsked("there is no NVSwitch".into()),
+        companions: Answer::Is(Vec::new()),
+        requested_companions: database.companions.iter().filter(|of| of.on_request).cloned().collect(),
         dkms: [("nvidia".to_owned(), vec!["580.95.05".to_owned()])].into(),
         failed_builds: Default::default(),
         unlinked_headers: Default::default(),
@@ -189,7 +192,15 @@ fn nothing_is_wrong_with_a_sound_host() {
     let others: Vec<_> = report.checks.iter().filter(|f| f.status != Status::Pass).map(|f| f.id).collect();
     assert_eq!(
         others,
-        [CheckId::GS521, CheckId::GS801, CheckId::GS804, CheckId::GS902, CheckId::GS803, CheckId::GS909]
+        [
+            CheckId::GS521,
+            CheckId::GS801,
+            CheckId::GS804,
+            CheckId::GS805,
+            CheckId::GS902,
+            CheckId::GS803,
+            CheckId::GS909
+        ]
     );
 }
 

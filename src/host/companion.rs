@@ -20,8 +20,8 @@ pub fn companions(reader: &Reader, packages: Option<&Packages>, known: &[Compani
 
 fn installed(reader: &Reader, packages: Option<&Packages>, companion: &Companion) -> Option<InstalledCompanion> {
     let of_package = packages.and_then(|all| {
-        let mut found = all.all().filter(|(name, _)| companion.is_package(name));
-        found.next_back().map(|(_, version)| upstream(version).to_owned())
+        let mut found = all.all().filter(|(name, _)| companion.is_package(name) || companion.is_former(name));
+        found.next_back().map(|(name, version)| (name.to_owned(), upstream(version).to_owned()))
     });
     let has_program = || companion.program.as_ref().is_some_and(|program| reader.is_file(program));
     let is_loaded = module_files(companion).iter().any(|file| reader.is_file(file));
@@ -32,7 +32,8 @@ fn installed(reader: &Reader, packages: Option<&Packages>, companion: &Companion
     }
     let is_enabled = |unit: &String| reader.system.link_target(Path::new(STARTED_AT_BOOT).join(unit)).is_some();
     let enabled = companion.units.iter().all(is_enabled) && (is_loaded || companion.kernel_module.is_none());
-    Some(InstalledCompanion { id: companion.id, version: of_package, enabled })
+    let (package, version) = of_package.unzip();
+    Some(InstalledCompanion { id: companion.id, version, package, enabled })
 }
 
 /// The files that have every boot load its kernel module: gpusetup's, and those with the module's name.
@@ -78,11 +79,13 @@ mod tests {
         let manager = |version: Option<&str>, enabled| InstalledCompanion {
             id: CompanionId::FABRIC_MANAGER,
             version: version.map(str::to_owned),
+            package: version.map(|_| "nvidia-fabricmanager-580".to_owned()),
             enabled,
         };
         let nvlsm = InstalledCompanion {
             id: "nvlsm".parse().expect("an id"),
             version: Some("2025.06.11".into()),
+            package: Some("nvlsm".into()),
             enabled: true,
         };
         assert_eq!(found(Some(record), &[], true), [manager(Some("580.95.05"), true), nvlsm.clone()]);

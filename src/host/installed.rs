@@ -20,9 +20,8 @@ impl Packages {
     /// use another package manager.
     pub fn read(reader: &mut Reader, add_ons: &[AddOn], companions: &[Companion]) -> Option<Self> {
         let mut records = packages::ALL.iter().filter_map(|manager| packages::of(*manager).record_file.as_ref());
-        let wanted = |name: &str| {
-            matters(name) || add_ons.iter().any(|of| is_of(name, of)) || companions.iter().any(|of| of.is_package(name))
-        };
+        let is_of_companion = |name: &str| companions.iter().any(|of| of.is_package(name) || of.is_former(name));
+        let wanted = |name: &str| matters(name) || add_ons.iter().any(|of| is_of(name, of)) || is_of_companion(name);
         records.find_map(|record| Self::of_record(reader, record, &wanted))
     }
 

@@ -23,8 +23,10 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
         return Some(skipped(StepId::InstallCompanions, title, "they run on the host of this container"));
     }
     let installed = missing_packages(context, companions);
+    let stopped: Vec<_> = installed.iter().flat_map(|_| stop_former(companions)).collect();
     let unpacked = companions.archives().flat_map(|(of, archive)| unpack(context, of, archive));
-    let mut acts: Vec<_> = installed.into_iter().chain(modules(context, companions)).chain(unpacked).collect();
+    let mut acts: Vec<_> =
+        stopped.into_iter().chain(installed).chain(modules(context, companions)).chain(unpacked).collect();
     acts.extend(packages_for_driver(context, companions));
     acts.extend(hold(context, companions, acts.iter().any(|act| !act.satisfied)));
     acts.extend(companions.peer_files().flat_map(|(file, running)| name_peers(context, file, running)));
@@ -93,8 +95,21 @@ fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Ac
     let names: Vec<_> = names.chain(module_packages(context)).collect();
     let following = companions.packages().filter(|(_, follows)| *follows);
     let drivers = following.map(|(name, _)| (name.to_owned(), driver.version)).collect();
-    let wanted = Packages { drivers, ..Packages::to_install(manager, names) };
+    let remove = former_packages(context);
+    let wanted = Packages { drivers, remove, ..Packages::to_install(manager, names) };
     (!wanted.install.is_empty()).then(|| Act::needed(wanted))
+}
+
+/// Stops what runs of an older generation that is replaced.
+fn stop_former(companions: &Companions) -> impl Iterator<Item = Act> {
+    let units = companions.former_packages().flat_map(|(_, units)| units);
+    units.map(|unit| Act::needed(Service { unit: unit.clone(), enabled: false }))
+}
+
+/// The packages of an older generation, with which the new ones conflict: they go in the same operation.
+pub fn former_packages(context: &StepContext) -> Vec<String> {
+    let former = context.companions.iter().flat_map(|all| all.former_packages());
+    former.map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The packages that build a kernel module for the driver.
@@ -102,6 +117,19 @@ fn packages_for_driver(context: &StepContext, companions: &Companions) -> Option
     let names: Vec<_> = companions.packages_for_driver().map(str::to_owned).collect();
     let manager = context.distribution?.package_manager;
     (!names.is_empty()).then(|| Act::needed(Packages::to_install(manager, names)))
+}
+
+/// Builds the installed kernel modules of companions again for the driver that was just installed: DKMS takes them for built.
+/// With the next boot, one of another driver can crash the kernel.
+pub fn rebuild_modules(context: &StepContext) -> Vec<Act> {
+    let Some(kernel) = context.facts.kernel() else { return Vec::new() };
+    let built = context.companions.iter().flat_map(|all| all.built_modules());
+    let trees = built.filter_map(|(of, module)| {
+        let found = context.facts.companions.iter().find(|found| found.id == of.id)?;
+        Some(format!("{module}/{}", found.version.as_ref()?))
+    });
+    let dkms = |what: &str, tree: &str| Act::needed(Run::new(["dkms", what, "--force", tree, "-k", kernel], 1800));
+    trees.flat_map(|tree| ["build", "install"].map(|what| dkms(what, &tree))).collect()
 }
 
 /// Loads the kernel module of a companion, now and at every boot.

@@ -1,6 +1,6 @@
 //! The step that installs the driver: from packages, or from NVIDIA's runfile.
 
-use super::companions::{let_go, module_packages, tool};
+use super::companions::{former_packages, let_go, module_packages, rebuild_modules, tool};
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, ModuleFlavour};
@@ -47,6 +47,7 @@ pub fn install_driver(context: &StepContext) -> Step {
                 drivers: drivers.iter().map(|name| ((*name).to_owned(), version)).collect(),
                 branches: replaced.iter().map(|name| ((*name).to_owned(), version.branch)).collect(),
                 alike: alike.iter().map(|name| (*name).to_owned()).collect(),
+                remove: former_packages(context),
                 ..Packages::to_install(manager, names)
             });
             let which = match driver.install {
@@ -60,6 +61,7 @@ pub fn install_driver(context: &StepContext) -> Step {
             let why = format!("from {}{which}; {follows}", offer.repository.name);
             let mut acts = let_go(context.facts, manager, context.known_companions);
             acts.push(Act::needed(operation));
+            acts.extend(rebuild_modules(context));
             step(StepId::InstallDriver, title, why, acts)
         }
         Install::Runfile(a) => {

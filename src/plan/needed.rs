@@ -24,6 +24,8 @@ pub struct Companions<'a> {
 struct Part<'a> {
     companion: &'a Companion,
     source: Source<'a>,
+    /// The package of its older generation, which is replaced.
+    former: Option<String>,
     /// Whether the user asks for it.
     is_requested: bool,
     /// Whether systemd starts it at boot already.
@@ -57,7 +59,9 @@ impl<'a> Companions<'a> {
                 true => Source::Installed,
                 false => source(host, driver, chosen.oldest_gpu(), companion, installed),
             };
-            Part { companion, source, is_requested, is_enabled }
+            let former = installed.filter(|found| is_requested && is_former(companion, found));
+            let former = former.and_then(|found| found.package.clone());
+            Part { companion, source, former, is_requested, is_enabled }
         };
         let needed = joined.into_iter().flat_map(|joined| joined.needs(host.database)).map(part);
         let others = host.database.companions.iter().filter(|of| of.on_request).map(part);
@@ -99,10 +103,25 @@ impl<'a> Companions<'a> {
         self.parts.iter().filter(|part| part.is_built_for_driver()).flat_map(|part| part.source.names())
     }
 
+    /// The packages of an older generation that are replaced, each with the units that run.
+    pub fn former_packages(&self) -> impl Iterator<Item = (&str, &'a [String])> {
+        self.parts.iter().filter(|part| part.source != Source::Unavailable).filter_map(|part| {
+            let units = if part.is_enabled { part.companion.units.as_slice() } else { &[] };
+            Some((part.former.as_deref()?, units))
+        })
+    }
+
     /// The kernel modules of companions that every boot loads.
     pub fn own_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
         let here = self.parts.iter().filter(|part| part.source != Source::Unavailable);
         here.filter_map(|part| Some((part.companion, part.companion.kernel_module.as_deref()?)))
+    }
+
+    /// Those of the kernel modules that are installed, and were built for the driver before.
+    pub fn built_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
+        let here = self.parts.iter().filter(|part| part.source == Source::Installed);
+        let built = here.map(|part| part.companion).filter(|of| !of.is_part_of_driver());
+        built.filter_map(|of| Some((of, of.kernel_module.as_deref()?)))
     }
 
     /// Those that the user asks for.
@@ -241,7 +260,14 @@ fn is_current(
     driver: &ChosenDriver,
 ) -> bool {
     let is_known = matches!(install, Install::Kept(..)) || companion.version == VersionRule::Own;
-    installed.is_some_and(|found| fits(found, companion, driver.version) && (is_known || found.version.is_some()))
+    installed
+        .filter(|found| !is_former(companion, found))
+        .is_some_and(|found| fits(found, companion, driver.version) && (is_known || found.version.is_some()))
+}
+
+/// Whether packages of its older generation are installed.
+fn is_former(companion: &Companion, installed: &InstalledCompanion) -> bool {
+    installed.package.as_ref().is_some_and(|name| companion.is_former(name))
 }
 
 /// The archive of a companion, for a driver that is not from packages. It would overwrite the files of a package.

@@ -308,6 +308,84 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     assert_eq!(dcgm(), all);
 }
 
+/// GPUDirect Storage and DCGM 4 come from NVIDIA's repository, after the driver and in place of DCGM 3; nvidia-fs is built again for
+/// another driver. nvidia-peermem needs no package.
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn what_is_requested_comes_and_goes() {
+    let machine = Machine { devices: ":", ..HGX_B200 };
+    let (old, new) = (machine.old, machine.new);
+    let host = machine.host("requested");
+    let served = tempfile::tempdir().expect("a folder");
+    let folder = served.path().join(BELOW);
+    fs::create_dir_all(&folder).expect("made");
+    let signer = Signer::new("ours");
+    fs::write(folder.join("3bf863cc.pub"), signer.public_key()).expect("written");
+    let storage = [("nvidia-fs", "2.28.4-1"), ("nvidia-fs-dkms", "2.28.4-1")];
+    storage.iter().chain(&DCGM).for_each(|(name, version)| package(&folder, name, version));
+    publish(&folder, &signer);
+    let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+    fs::write(host.path("/lib/systemd/system/nvidia-dcgm.service"), unit).expect("written");
+    let server = Server::of(served.path());
+    let facts = tempfile::tempdir().expect("a folder");
+    let known = database(facts.path(), &[&signer.fingerprint]);
+    let call = |verb: &[&str], rest: &[&str]| {
+        let own = ["--database", text(&known), "--profile", "driver", "--driver", "595", "--mirror", &server.url];
+        host.gpusetup_plain(&[verb, &own[..], rest].concat())
+    };
+    let packages = || {
+        let names =
+            "dpkg-query -W -f '${db:Status-Status} ${Package}\\n' 'datacenter-gpu-manager*' 'nvidia-fs*' 2>/dev/null";
+        host.ask(&format!("{names} | sed -n 's/^installed //p' | sort"))
+    };
+    let at_boot = || host.ask("cat /etc/modules-load.d/gpusetup-*.conf 2>/dev/null | grep -v '^#' || true");
+    let with_gds = ["--with", "gds"];
+    let names = wanted(&call(&["plan", "--json"], &with_gds).succeeds().json());
+    assert!(names.contains(&"nvidia-fs".to_owned()), "{names:?}");
+    let own: Vec<_> = names.iter().filter(|name| *name != "nvidia-fs").cloned().collect();
+    let own = [own, vec!["datacenter-gpu-manager".to_owned()]].concat();
+    machine.offer(&host, &own, &[old], &[old]);
+    // Without Fabric Manager, another package has the driver's version. DKMS notes what it is asked for.
+    host.ask("sed -i 's/nvidia-fabricmanager-595/nvidia-utils-595/' /sbin/modinfo");
+    host.ask("printf '#!/bin/sh\\necho \"$*\" >>/root/dkms\\n' >/usr/sbin/dkms; chmod 755 /usr/sbin/dkms");
+    call(&["apply", "--yes"], &with_gds).succeeds();
+    assert_eq!((packages().as_str(), at_boot().as_str()), ("nvidia-fs\nnvidia-fs-dkms", "nvidia-fs"));
+    let order = host.ask("sed -n 's/.* install \\([^:]*\\):.*/\\1/p' /var/log/dpkg.log");
+    let position = |start: &str| order.lines().position(|name| name.starts_with(start));
+    assert!(position("nvidia-headless-595") < position("nvidia-fs-dkms"), "{order}");
+    let again = call(&["plan", "--json"], &with_gds).succeeds().json();
+    let steps = again["steps"].as_array().expect("steps");
+    let companions = steps.iter().find(|step| step["id"] == "companions").expect("a step");
+    assert_eq!(companions["state"], "satisfied", "{companions}");
+
+    machine.offer(&host, &own, &[old, new], &[old, new]);
+    call(&["apply", "--yes", "--upgrade"], &[]).succeeds();
+    let kernel = host.kernel();
+    let asked = ["build", "install"].map(|what| format!("{what} --force nvidia-fs/2.28.4 -k {kernel}"));
+    assert_eq!(
+        (versions(&host), host.ask("cat /root/dkms")),
+        (vec!["2.28.4-1".to_owned(), new.to_owned()], asked.join("\n"))
+    );
+    host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
+    assert_eq!((packages().as_str(), at_boot().as_str()), ("nvidia-fs\nnvidia-fs-dkms", "nvidia-fs"));
+
+    // DCGM 3 conflicts with DCGM 4, and comes back.
+    host.ask("apt-get install -y -qq datacenter-gpu-manager && systemctl enable nvidia-dcgm.service");
+    call(&["apply", "--yes"], &["--with", "dcgm"]).succeeds();
+    let mut all: Vec<_> = DCGM.iter().chain(&storage).map(|(name, _)| *name).collect();
+    all.sort_unstable();
+    assert_eq!(packages(), all.join("\n"));
+    host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
+    assert_eq!(packages(), "datacenter-gpu-manager\nnvidia-fs\nnvidia-fs-dkms");
+    assert_eq!(host.sh("systemctl is-enabled nvidia-dcgm.service").code, Some(0));
+    host.gpusetup_plain(&["uninstall", "--driver", "--yes", "--database", text(&known)]).succeeds();
+    let left = host.ask("find /etc/apt /usr/share/keyrings /etc/modules-load.d -name '*gpusetup*'");
+    assert_eq!((packages(), versions(&host), left), (String::new(), Vec::new(), String::new()));
+
+    let refused = call(&["plan"], &["--with", "peermem"]);
+    assert!(refused.code == Some(2) && refused.err.contains("DMA-BUF"), "{refused:?}");
+}
+
 /// An archive of Fabric Manager as NVIDIA publishes it, with these files in it.
 fn archive(folder: &Path, version: &str) -> PathBuf {
     let name = format!("fabricmanager-linux-x86_64-{version}-archive");

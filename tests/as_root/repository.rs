@@ -26,6 +26,8 @@ pub fn package(folder: &Path, name: &str, version: &str) {
     let depends = match name {
         "nvidia-driver-cuda" => format!("Depends: libcuda1 (= {version})\n"),
         "datacenter-gpu-manager-4-cuda13" => format!("Depends: datacenter-gpu-manager-4-core (= {version})\n"),
+        "datacenter-gpu-manager-4-core" => "Conflicts: datacenter-gpu-manager\n".to_owned(),
+        "nvidia-fs" => format!("Depends: nvidia-fs-dkms (= {version})\n"),
         _ => String::new(),
     };
     let control = format!(

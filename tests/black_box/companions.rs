@@ -262,3 +262,59 @@ fn doctor_and_the_plan_agree_on_nvidia_peermem() {
         assert_eq!(said.code, planned, "{case}: {}{}", said.out, said.err);
     }
 }
+
+#[test]
+fn dcgm_3_is_replaced_if_dcgm_is_requested() {
+    let former = json!([{ "id": "dcgm", "version": "3.3.9", "package": "datacenter-gpu-manager", "enabled": true }]);
+    for driver in [None, Some("580.178.04")] {
+        let more = match driver {
+            None => vec!["--with", "dcgm", "--json"],
+            Some(version) => vec!["--with", "dcgm", "--json", "--driver", version],
+        };
+        let plan = changed("ubuntu-24.04", "a100", &more, |facts| {
+            facts["companions"] = former.clone();
+            if let Some(version) = driver {
+                let modules = "open";
+                facts["driver"] =
+                    json!({ "version": version, "origin": "dpkg", "modules": modules, "evidence": "libcuda" });
+            }
+        });
+        let plan = plan.json();
+        let steps = ["install-driver", "companions"].into_iter().flat_map(|step| operations(&plan, step));
+        let acts: Vec<_> = steps.collect();
+        let at = |is: &dyn Fn(&Value) -> bool| acts.iter().position(|act| is(act));
+        let stopped = at(&|act| act["unit"] == "nvidia-dcgm.service" && act["enabled"] == false);
+        let removed = at(&|act| act["remove"] == json!(["datacenter-gpu-manager"]));
+        let installed = at(&|act| act["install"].to_string().contains("datacenter-gpu-manager-4-cuda13"));
+        let started = at(&|act| act["unit"] == "nvidia-dcgm.service" && act["enabled"] == true);
+        let order = [stopped, removed, installed, started];
+        assert_eq!(removed, installed, "in one operation");
+        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{driver:?}: {order:?} {acts:?}");
+    }
+    // Nobody asked for another one: it stays.
+    let plan = changed("ubuntu-24.04", "a100", &["--json"], |facts| facts["companions"] = former.clone()).json();
+    assert!(operations(&plan, "install-driver").iter().all(|act| act.get("remove").is_none()), "{plan}");
+}
+
+#[test]
+fn nvidia_fs_is_built_again_for_another_driver() {
+    let plan = |enabled: bool, kept: bool| {
+        let driver = if kept { "595.99.02" } else { "580.178.04" };
+        let plan = changed("ubuntu-24.04", "a100", &["--upgrade", "--json"], |facts| {
+            facts["companions"] =
+                json!([{ "id": "gds", "version": "2.28.4", "package": "nvidia-fs", "enabled": enabled }]);
+            facts["driver"] = json!({ "version": driver, "origin": "dpkg", "modules": "open", "evidence": "libcuda" });
+        });
+        plan.json()
+    };
+    let acts = |plan: &Value| {
+        let acts = operations(plan, "install-driver").into_iter();
+        acts.filter_map(|act| Some(act.get("argv")?.clone())).map(|argv| argv.to_string()).collect::<Vec<_>>()
+    };
+    let upgraded = plan(true, false);
+    let kernel = upgraded["host"]["kernels"]["next_boot"].as_str().or(upgraded["host"]["kernels"]["running"].as_str());
+    let dkms = |what| json!(["dkms", what, "--force", "nvidia-fs/2.28.4", "-k", kernel]).to_string();
+    assert_eq!(acts(&upgraded), [dkms("build"), dkms("install")]);
+    assert_eq!(modules(&upgraded), (vec!["nvidia-fs"], vec!["nvidia-fs"]));
+    assert_eq!(acts(&plan(true, true)), [""; 0]);
+}

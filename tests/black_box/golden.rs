@@ -128,6 +128,7 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     facts.companions.extend(host.manager.iter().map(|version| InstalledCompanion {
         id: CompanionId::FABRIC_MANAGER,
         version: Some(version.clone()),
+        package: None,
         enabled: true,
     }));
     facts.repositories.extend(host.repositories.iter().cloned());

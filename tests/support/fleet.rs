@@ -223,7 +223,12 @@ fn companion_of(facts: &Facts, n: usize) -> Option<gpusetup::host::InstalledComp
         _ => Some(driver.version.to_string()),
     };
     let id = if n.is_multiple_of(2) { "fabric-manager" } else { "imex" };
-    Some(gpusetup::host::InstalledCompanion { id: id.parse().expect("an id"), version, enabled: !n.is_multiple_of(5) })
+    Some(gpusetup::host::InstalledCompanion {
+        id: id.parse().expect("an id"),
+        version,
+        package: None,
+        enabled: !n.is_multiple_of(5),
+    })
 }
 
 /// A GPU of this kind, in slot number `slot`.

@@ -4,7 +4,7 @@ use super::no_driver_of_its_own;
 use crate::causes::{self, Remedy};
 use crate::compat::Bulletin;
 use crate::doctor::{Evidence, Verdict};
-use crate::host::{MachineKind, Toolkit};
+use crate::host::{InstalledCompanion, MachineKind, Toolkit};
 
 /// What is installed, and what it lacks, if anything.
 struct Judged {
@@ -12,11 +12,12 @@ struct Judged {
     lacks: Option<(String, Remedy)>,
 }
 
-/// The host's driver, every CUDA toolkit, and NVIDIA's container toolkit. A host without the fixes works, so this warns only.
+/// The host's driver, every CUDA toolkit, NVIDIA's container toolkit, and companions such as DCGM. A host without the fixes works, so this warns only.
 pub fn has_fixes(seen: &Evidence) -> Verdict {
     let toolkits = seen.facts.toolkits.iter().filter(|_| seen.facts.machine.kind != MachineKind::Jetson);
     let judged: Vec<_> = { driver(seen).into_iter() }
         .chain(container_toolkit(seen))
+        .chain(seen.facts.companions.iter().filter_map(|found| companion(seen, found)))
         .chain(toolkits.map(|found| toolkit(seen, found)))
         .collect();
     if judged.is_empty() {
@@ -56,6 +57,20 @@ fn container_toolkit(seen: &Evidence) -> Option<Judged> {
         (causes::vulnerable_container_toolkit(version, newest, fixed), remedy)
     });
     Some(Judged { what: format!("NVIDIA Container Toolkit {version}"), lacks })
+}
+
+/// A companion whose versions are apart from the driver's, if a bulletin is about it.
+fn companion(seen: &Evidence, found: &InstalledCompanion) -> Option<Judged> {
+    let is_concerned = |bulletin: &Bulletin| bulletin.fixed_companion.is_some_and(|fixed| fixed.id == found.id);
+    let of = seen.requested_companions.iter().find(|of| of.id == found.id)?;
+    seen.bulletins.iter().find(|bulletin| is_concerned(bulletin))?;
+    let version = found.version.as_ref()?.parse().ok()?;
+    let missing = |bulletin| Some((bulletin, Bulletin::missing_from_companion(bulletin, found.id, version)?));
+    let lacks = seen.bulletins.iter().find_map(missing).map(|(newest, fixed)| {
+        let (package, manager) = (found.package.as_deref(), seen.facts.os.package_manager);
+        (causes::vulnerable_companion(of, version, newest, fixed), causes::fixed_companion(of, package, fixed, manager))
+    });
+    Some(Judged { what: format!("{} {version}", of.title), lacks })
 }
 
 fn toolkit(seen: &Evidence, found: &Toolkit) -> Judged {

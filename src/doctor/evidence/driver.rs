@@ -104,7 +104,7 @@ pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> An
 }
 
 /// The last lines that a unit logged since the last boot, without times and host names.
-fn end_of_log(system: &System, unit: &str) -> Vec<String> {
+pub fn end_of_log(system: &System, unit: &str) -> Vec<String> {
     let argv = ["journalctl", "--boot", "--lines=20", "--output=cat", "--no-pager", "--unit", unit];
     match ask(system, argv, Duration::from_secs(10)) {
         Answer::Is(text) => text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect(),

@@ -45,6 +45,7 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
         Sense::DriverPackages => seen.missing_packages.clear(),
         Sense::HostCompiler => seen.host_compiler = None,
         Sense::FabricManager => seen.fabric_manager = Default::default(),
+        Sense::Companions => seen.companions = Default::default(),
         Sense::DkmsLogs => seen.failed_builds.clear(),
         Sense::Headers => seen.unlinked_headers.clear(),
         Sense::SigningKey => seen.key_is_enrolled = None,

@@ -1,11 +1,11 @@
 //! NVIDIA's security bulletins: below which release of its branch a driver is known to be vulnerable, and below which release a
-//! CUDA toolkit or NVIDIA's container toolkit is.
+//! CUDA toolkit, NVIDIA's container toolkit or a companion such as DCGM is.
 
-use super::{Database, SourceId};
+use super::{CompanionId, Database, SourceId};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 
-/// A security bulletin about drivers, CUDA toolkits or NVIDIA's container toolkit.
+/// A security bulletin about drivers, CUDA toolkits, NVIDIA's container toolkit or companions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bulletin {
@@ -27,8 +27,21 @@ pub struct Bulletin {
     /// The first release of NVIDIA's container toolkit with the fixes, `1.17.8`.
     #[serde(default)]
     pub fixed_container_toolkit: Option<AddOnVersion>,
+    /// The first release of a companion with the fixes.
+    #[serde(default)]
+    pub fixed_companion: Option<FixedCompanion>,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// The first release of a companion with the fixes of a bulletin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FixedCompanion {
+    /// Its id: `dcgm`.
+    pub id: CompanionId,
+    /// The release, `4.5.3`.
+    pub version: AddOnVersion,
 }
 
 impl Bulletin {
@@ -45,6 +58,12 @@ impl Bulletin {
     /// The first release of NVIDIA's container toolkit that has the fixes, if this one lacks them.
     pub fn missing_from_container_toolkit(&self, toolkit: AddOnVersion) -> Option<AddOnVersion> {
         self.fixed_container_toolkit.filter(|fixed| toolkit < *fixed)
+    }
+
+    /// The first release of a companion that has the fixes, if this one lacks them.
+    pub fn missing_from_companion(&self, id: CompanionId, version: AddOnVersion) -> Option<AddOnVersion> {
+        let fixed = self.fixed_companion.filter(|fixed| fixed.id == id)?;
+        (version < fixed.version).then_some(fixed.version)
     }
 }
 
@@ -123,5 +142,18 @@ mod tests {
                 .count()
         };
         assert_eq!(["1.19.1", "1.17.8", "1.17.7", "1.16.2", "1.16.1"].map(count), [0, 1, 2, 5, 6]);
+    }
+
+    #[test]
+    fn a_companion_lacks_the_fixes_of_its_own_bulletins_only() {
+        let count = |id: &str, version: &str| {
+            let (id, version) = (id.parse().expect("an id"), version.parse().expect("a version"));
+            known().bulletins.iter().filter(|bulletin| bulletin.missing_from_companion(id, version).is_some()).count()
+        };
+        assert_eq!(
+            ["4.5.3", "4.5.2", "3.1.7", "3.1.6", "2.3.1"].map(|version| count("dcgm", version)),
+            [0, 1, 1, 2, 3]
+        );
+        assert_eq!(count("gds", "2.3.1"), 0);
     }
 }

@@ -310,13 +310,21 @@ fn bulletins(database: &Database, c: &mut Checker) {
         if b.vulnerabilities.is_empty() {
             c.wrong(&record, "vulnerabilities", "is empty");
         }
-        let subjects = [!b.fixed.is_empty(), b.fixed_toolkit.is_some(), b.fixed_container_toolkit.is_some()];
+        let subjects = [
+            !b.fixed.is_empty(),
+            b.fixed_toolkit.is_some(),
+            b.fixed_container_toolkit.is_some(),
+            b.fixed_companion.is_some(),
+        ];
         if subjects.into_iter().filter(|is_given| *is_given).count() != 1 {
             c.wrong(
                 &record,
                 "fixed",
-                "is needed, or one of fixed_toolkit and fixed_container_toolkit, and no two of them",
+                "is needed, or one of fixed_toolkit, fixed_container_toolkit and fixed_companion, and no two of them",
             );
+        }
+        if let Some(fixed) = b.fixed_companion {
+            c.known_companion(database, &record, "fixed_companion", fixed.id);
         }
         if let Some(fixed) = b.fixed.iter().find(|fixed| database.branch(fixed.branch).is_none()) {
             c.wrong(&record, "fixed", format!("{} is not a branch in the database", fixed.branch));
@@ -350,7 +358,9 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
         if package.name.replace("{branch}", "").contains(['{', '}']) {
             c.wrong(record, "packages", format!("{} has a placeholder other than {{branch}}", package.name));
         }
-        if let Some(name) = package.with.iter().chain(&of.depends).find(|name| !is_plain(name, "+.-")) {
+        if let Some(name) =
+            package.with.iter().chain(&of.depends).chain(&of.replaces).find(|name| !is_plain(name, "+.-"))
+        {
             c.wrong(record, "packages", format!("{name} is not the name of a package"));
         }
         if !seen.insert((package.package_manager, package.from)) {

@@ -60,6 +60,9 @@ pub struct Companion {
     /// Packages that its packages depend on and nothing else does. They are removed with it.
     #[serde(default)]
     pub depends: Vec<String>,
+    /// Packages of its older generation, which conflict with its own. They are removed before it is installed.
+    #[serde(default)]
+    pub replaces: Vec<String>,
     /// The repository that has it, if its version does not depend on the driver's. Others are in the driver's repository.
     #[serde(default)]
     pub repository: Option<Repository>,
@@ -217,9 +220,14 @@ impl Companion {
         self.packages.iter().any(|p| is_named(&p.name))
     }
 
+    /// Whether this is a package of its older generation.
+    pub fn is_former(&self, name: &str) -> bool {
+        self.replaces.iter().any(|former| former == name)
+    }
+
     /// Whether this package belongs to it, or came with it.
     pub fn has_part(&self, name: &str) -> bool {
-        let mut others = self.packages.iter().flat_map(|p| &p.with).chain(&self.depends);
+        let mut others = self.packages.iter().flat_map(|p| &p.with).chain(&self.depends).chain(&self.replaces);
         self.is_package(name) || others.any(|other| other == name)
     }
 }

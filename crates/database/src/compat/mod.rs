@@ -31,7 +31,7 @@ mod xid;
 pub use add_on::{
     AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall, VersionCode,
 };
-pub use bulletin::Bulletin;
+pub use bulletin::{Bulletin, FixedCompanion};
 pub use check::check;
 pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, DriverNeeds, Substitute, VersionRule};
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
