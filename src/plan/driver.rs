@@ -3,11 +3,12 @@
 use super::companions::{let_go, module_packages, tool};
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use crate::compat::{Artifact, ModuleFlavour};
+use crate::compat::{Artifact, DriverOffer, ModuleFlavour};
 use crate::operation::{Operation, Packages, Run};
 use crate::packages;
 use crate::resolve::{ChosenDriver, DriverFile, Install};
 use crate::version::DriverVersion;
+use std::collections::BTreeSet;
 
 const TITLE: &str = "Install the NVIDIA driver";
 
@@ -47,6 +48,7 @@ pub fn install_driver(context: &StepContext) -> Step {
                 drivers: drivers.iter().map(|name| ((*name).to_owned(), version)).collect(),
                 branches: replaced.iter().map(|name| ((*name).to_owned(), version.branch)).collect(),
                 alike: alike.iter().map(|name| (*name).to_owned()).collect(),
+                remove_like: other_generations(context, offer),
                 ..Packages::to_install(manager, names)
             });
             let which = match driver.install {
@@ -84,6 +86,14 @@ pub fn install_driver(context: &StepContext) -> Step {
             )
         }
     }
+}
+
+/// Patterns of the packages of an installed driver that those of the offer do not replace.
+fn other_generations(context: &StepContext, offer: &DriverOffer) -> Vec<String> {
+    let installed = context.facts.driver.as_ref().and(context.distribution).into_iter();
+    let all = installed.flat_map(|of| &of.drivers).filter_map(|other| other.generation.as_ref());
+    let others: BTreeSet<_> = all.filter(|generation| offer.generation.as_ref() != Some(generation)).collect();
+    others.into_iter().map(|generation| format!("*-{generation}*")).collect()
 }
 
 /// The file as others of the database are described.

@@ -232,6 +232,9 @@ pub struct DriverOffer {
     /// companion cannot use this offer.
     #[serde(default)]
     pub companions: BTreeMap<CompanionId, String>,
+    /// The part of their names that the packages of other branches lack, `G06`, if those do not replace them: they are removed first.
+    #[serde(default)]
+    pub generation: Option<String>,
     /// The newest kernel series on which the packages build, `"7.0"`. None if they follow the distribution's kernels.
     #[serde(default)]
     pub newest_kernel: Option<String>,
