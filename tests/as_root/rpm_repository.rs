@@ -435,3 +435,46 @@ fn an_hgx_h100_on_sles_15_gets_driver_and_fabric_manager_from_nvidias_repository
     site.publish("615.71.09", &of_suse(&site.host, "615.71.09"));
     site.goes_through_its_life(&System { before: Some(&SUSE_580), ..SUSE });
 }
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn with_secure_boot_sles_15_gets_the_modules_that_suse_signs() {
+    const SIGNED: &str = "nvidia-open-driver-G06-signed-cuda-kmp-default";
+    const PARTS: [&str; 4] =
+        ["nvidia-compute-G06", "nvidia-compute-utils-G06", "nvidia-modprobe", "nvidia-persistenced"];
+    let host = rpms::host("zypper", "zypper", rpms::SLES_15, "signed");
+    host.ask("cd /lib/modules && mv *-amd64 6.4.0-150700.51-default && rm -f /boot/vmlinuz* /boot/initrd*");
+    let variable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    fs::create_dir_all(host.path("/sys/firmware/efi/efivars")).expect("made");
+    fs::write(host.path(variable), [6, 0, 0, 0, 1]).expect("written");
+    let site = Site::new(host, "compute/cuda/repos/sles15/x86_64");
+    offer(&site.host, "/etc/zypp/repos.d", "basesystem", &[]);
+    offer_version(&site.host, "5.2", &[Rpm { says: "Provides: /bin/sh".to_owned(), ..rpm("bash") }]);
+    let signed = |version: &str| {
+        let listed = format!("{version}_k6.4.0_150700.51-150700.3.1");
+        offer_version(&site.host, &listed, &[modules(&site.host, SIGNED, version)]);
+        site.host.ask("zypper --non-interactive refresh >&2");
+    };
+    signed("580.82.07");
+    for version in ["580.82.07", "580.95.05", "580.105.08"] {
+        let all = of_suse(&site.host, version).into_iter().chain([rpm("nvidia-persistenced")]);
+        site.publish(version, &all.collect::<Vec<_>>());
+    }
+    let installed = |version: &str| {
+        let parts = PARTS.map(|name| format!("{name} {version}"));
+        let mut all: Vec<_> = parts.into_iter().chain([format!("{SIGNED} {version}_k6.4.0_150700.51")]).collect();
+        all.sort();
+        all
+    };
+    let apply = |more: &[&str]| site.call(&[&["apply", "--yes", "--profile", "driver"], more].concat()).succeeds();
+    apply(&[]);
+    assert_eq!(site.installed(), installed("580.82.07"));
+    site.host.ask(&format!("{} >&2", SUSE.update));
+    assert_eq!(site.installed(), installed("580.82.07"), "NVIDIA's repository has newer ones");
+    // SUSE's newer modules come with libraries of their version.
+    signed("580.95.05");
+    apply(&["--upgrade"]);
+    assert_eq!(site.installed(), installed("580.95.05"));
+    site.call(&["uninstall", "--driver", "--yes"]).succeeds();
+    site.is_clean(&SUSE);
+}
