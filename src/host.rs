@@ -439,6 +439,9 @@ pub struct AddOnFiles {
     pub directory: PathBuf,
     /// What installed it.
     pub origin: Origin,
+    /// The CUDA major version that its package is for, if a package installed it and says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda_major: Option<u16>,
     /// The header that belongs to it.
     pub header: Option<PathBuf>,
     /// Its shared libraries and the links to them, by name; for cuDNN every `libcudnn*.so*`.
@@ -619,6 +622,12 @@ impl Facts {
     /// The lowest compute capability of the GPUs, as far as known.
     pub fn oldest_gpu(&self) -> Option<ComputeCapability> {
         self.gpus.iter().filter_map(|gpu| gpu.compute_capability).min()
+    }
+
+    /// The installed release of an add-on that packages put outside of toolkits, for a toolkit of this CUDA major version.
+    pub fn packaged(&self, add_on: AddOnId, cuda_major: u16) -> Option<&AddOnFiles> {
+        let is_for = |found: &&AddOnFiles| found.cuda_major.is_none_or(|major| major == cuda_major);
+        self.files_of(add_on).filter(|found| found.origin == Origin::Dpkg).find(is_for)
     }
 
     /// The libraries of all add-ons.

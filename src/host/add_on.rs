@@ -76,12 +76,14 @@ fn in_folder(reader: &mut Reader, of: &AddOn, folder: &Folder) -> Option<AddOnFi
     let by_name = names.iter().filter_map(|name| version_in_name(of, name)).max();
     let version = by_name.or_else(|| header.as_ref().and_then(|(_, version)| *version));
     let package = version.and_then(|v| folder.packages.and_then(|p| package(p, of, v)));
+    let (package, cuda_major) = package.map_or((None, None), |(version, major)| (Some(version), major));
     let files = files(reader, &folder.directory, names);
     Some(AddOnFiles {
         add_on: of.id,
         origin: if package.is_some() { Origin::Dpkg } else { Origin::Unknown },
         // Only the package's version has the build number; file names and headers lack it.
         version: package.or(version),
+        cuda_major,
         header: header.map(|(path, _)| path),
         directory: folder.directory.clone(),
         files,
@@ -93,10 +95,16 @@ fn version_in_name(of: &AddOn, name: &str) -> Option<AddOnVersion> {
     name.strip_prefix(&of.library)?.strip_prefix(".so.")?.parse().ok()
 }
 
-/// The version of the package that contains the libraries of `version`.
-fn package(packages: &Packages, of: &AddOn, version: AddOnVersion) -> Option<AddOnVersion> {
-    let versions = packages.of(of).filter_map(|(_, v)| upstream(v).parse::<AddOnVersion>().ok());
-    versions.filter(|v| v.has_files_of(version)).max()
+/// The version of the package that contains the libraries of `version`, and the CUDA major version that it is for.
+fn package(packages: &Packages, of: &AddOn, version: AddOnVersion) -> Option<(AddOnVersion, Option<u16>)> {
+    let known = |(name, v): (&str, &str)| Some((upstream(v).parse::<AddOnVersion>().ok()?, cuda_of(name, v)));
+    packages.of(of).filter_map(known).filter(|(v, _)| v.has_files_of(version)).max()
+}
+
+/// The CUDA major version in a package's name or version: `libcudnn9-cuda-13`, `2.27.7-1+cuda12.9`.
+fn cuda_of(name: &str, version: &str) -> Option<u16> {
+    let (_, after) = name.split_once("-cuda-").or_else(|| version.split_once("+cuda"))?;
+    after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 fn header(reader: &mut Reader, of: &AddOn, includes: &[PathBuf]) -> Option<(PathBuf, Option<AddOnVersion>)> {
@@ -184,6 +192,18 @@ mod tests {
                       #define CUDNN_VERSION (CUDNN_MAJOR * 1000 + CUDNN_MINOR)\n";
         assert_eq!(text(defined(header, &cudnn.macros)), Some("8.9.7".into()));
         assert_eq!(text(defined("#define CUDNN_MAJOR x\n", &cudnn.macros)), None);
+    }
+
+    #[test]
+    fn packages_say_which_cuda_they_are_for() {
+        for (name, version, major) in [
+            ("libcudnn9-cuda-13", "9.28.0.42-1", Some(13)),
+            ("libnccl2", "2.27.7-1+cuda12.9", Some(12)),
+            ("libcudnn8", "8.9.7.29-1+cuda11.8", Some(11)),
+            ("nvidia-cudnn", "8.9.2.26~cuda12+3", None),
+        ] {
+            assert_eq!(cuda_of(name, version), major, "{name} {version}");
+        }
     }
 
     #[test]

@@ -217,9 +217,9 @@ impl AddRepository {
                 return Ok(Standing::Needed);
             }
         }
-        let wanted = self.notes().len();
-        let mut standing =
-            Standing::satisfied_if(noted(on, self.manager, &self.name, &self.fingerprints())?.len() >= wanted);
+        let made = noted(on, self.manager, &self.name, &self.fingerprints())?;
+        let is_made = |note: &Vec<String>| made.iter().any(|there| there.make == *note);
+        let mut standing = Standing::satisfied_if(self.notes().iter().all(is_made));
         for file in self.files() {
             match file.stands(on)? {
                 Standing::Satisfied => {}
@@ -271,8 +271,16 @@ impl AddRepository {
         }
         let (manager, repository, keys) = (self.manager, self.name.clone(), self.fingerprints());
         let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-        let before = noted(on, manager, &repository, &keys).map_err(ask)?.into_iter().map(|note| note.remove).collect();
-        Ok(Some(Undo::Notes { manager, repository, keys, before }))
+        let there = noted(on, manager, &repository, &keys).map_err(ask)?;
+        let again = self.outdated(&there).map(|note| note.make.clone()).collect();
+        let before = there.into_iter().map(|note| note.remove).collect();
+        Ok(Some(Undo::Notes { manager, repository, keys, before, again }))
+    }
+
+    /// The notes that are not wanted any more: locks to another branch.
+    fn outdated<'n>(&self, there: &'n [Note]) -> impl Iterator<Item = &'n Note> {
+        let wanted = self.notes();
+        there.iter().filter(move |note| !wanted.contains(&note.make))
     }
 
     /// Writes the files, and has the package manager fetch the lists, which shows that the keys sign them. Packages that come
@@ -286,6 +294,11 @@ impl AddRepository {
     ) -> Result<(), RepositoryError> {
         for file in self.contents(on)? {
             file.perform(on).map_err(|source| RepositoryError::Io { path: file.path.clone(), source })?;
+        }
+        let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+        let there = noted(on, self.manager, &self.name, &self.fingerprints()).map_err(ask)?;
+        for note in self.outdated(&there) {
+            run(on, note.remove.clone())?;
         }
         for argv in self.notes() {
             run(on, argv)?;
@@ -335,6 +348,7 @@ impl AddRepository {
         for file in self.files() {
             out += &file.shell();
         }
+        out.extend(format.remove_locks.map(|line| line(&self.name)));
         for argv in self.notes().into_iter().chain([(format.refresh)(&self.name)]) {
             out += &argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
             out.push('\n');
@@ -366,14 +380,17 @@ fn noted(on: &System, manager: PackageManager, name: &str, keys: &[String]) -> i
     (format.noted)(on, name, &keys.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Removes the notes about a repository that were not there before.
-pub fn remove_notes(
+/// Removes the notes about a repository that were not there before, and makes those again that were.
+pub fn restore_notes(
     on: &System,
     manager: PackageManager,
     name: &str,
     keys: &[String],
-    before: &[Vec<String>],
+    (before, again): (&[Vec<String>], &[Vec<String>]),
 ) -> io::Result<()> {
-    let mut new = noted(on, manager, name, keys)?.into_iter().filter(|note| !before.contains(&note.remove));
-    new.try_for_each(|note| run(on, note.remove)).map_err(io::Error::other)
+    let there = noted(on, manager, name, keys)?;
+    let (old, new): (Vec<_>, Vec<_>) = there.into_iter().partition(|note| before.contains(&note.remove));
+    let missing = again.iter().filter(|make| !old.iter().any(|note| note.make == **make)).cloned();
+    let mut commands = new.into_iter().map(|note| note.remove).chain(missing);
+    commands.try_for_each(|argv| run(on, argv)).map_err(io::Error::other)
 }

@@ -11,7 +11,8 @@ use crate::ids::CheckId;
 use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
 use crate::packages::supply::Supply;
 use crate::packages::{
-    Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, upstream, words,
+    Interruption, Note, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, pattern_matches,
+    upstream, words,
 };
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
@@ -46,6 +47,10 @@ pub struct Packages {
     /// Packages to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
+    /// Patterns of the names of a driver's packages that the new ones do not replace, `*-G06*`. Those that are installed go first, with
+    /// every package of their version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove_like: Vec<String>,
     /// A module stream to enable first (dnf).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
@@ -68,8 +73,9 @@ pub struct Packages {
 impl Packages {
     fn nothing(manager: PackageManager) -> Self {
         let (install, remove, stream, alike) = (Vec::new(), Vec::new(), None, Vec::new());
-        let (versions, drivers, branches) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { manager, install, remove, stream, versions, drivers, branches, alike }
+        let (versions, drivers, branches, remove_like) =
+            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { manager, install, remove, remove_like, stream, versions, drivers, branches, alike }
     }
 
     /// These are to come.
@@ -94,10 +100,11 @@ impl Packages {
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        match (self.install.is_empty(), self.remove.is_empty()) {
+        let remove = [self.remove.as_slice(), &self.remove_like].concat().join(", ");
+        match (self.install.is_empty(), remove.is_empty()) {
             (_, true) => format!("install {}", self.install.join(", ")),
-            (true, false) => format!("remove {}", self.remove.join(", ")),
-            (false, false) => format!("install {}; remove {}", self.install.join(", "), self.remove.join(", ")),
+            (true, false) => format!("remove {remove}"),
+            (false, false) => format!("install {}; remove {remove}", self.install.join(", ")),
         }
     }
 
@@ -122,12 +129,24 @@ impl Packages {
         // Locked versions are in preferences that only gpusetup writes: a script names them instead.
         let named = Self { install: self.with_versions(), versions: BTreeMap::new(), ..self.clone() };
         let line = |argv: Vec<String>| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ") + "\n";
-        named.argv().into_iter().map(line).collect()
+        self.removal_by_pattern().into_iter().chain(named.argv().into_iter().map(line)).collect()
+    }
+
+    /// The lines of a script that remove what matches the patterns and what has the same version, if anything is installed that does.
+    fn removal_by_pattern(&self) -> Option<String> {
+        let manager = of(self.manager);
+        let list = manager.holds.as_ref().filter(|_| !self.remove_like.is_empty())?.list;
+        let (patterns, remove) = (self.remove_like.join("|"), manager.remove);
+        Some(format!(
+            "{list} | while read -r name version; do case $name in {patterns}) echo \"$version\" ;; esac; done | sort -u |\n\
+             while read -r old; do {list} | while read -r name version; do [ \"$version\" != \"$old\" ] || echo \"$name\"; done; done |\n\
+             sort -u | xargs -r {remove}\n"
+        ))
     }
 
     /// A command for a person to copy; none for a removal.
     pub fn by_hand(&self) -> Option<String> {
-        if !self.remove.is_empty() {
+        if !self.remove.is_empty() || !self.remove_like.is_empty() {
             return None;
         }
         // Files that were lost are installed again too.
@@ -137,7 +156,20 @@ impl Packages {
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { add: self.install.len() as u32, remove: self.remove.len() as u32, ..Counts::default() }
+        let remove = self.remove.len() + self.remove_like.len();
+        Counts { add: self.install.len() as u32, remove: remove as u32, ..Counts::default() }
+    }
+
+    /// The packages to remove, of these that are installed.
+    fn to_go(&self, now: &BTreeMap<String, String>) -> Vec<String> {
+        let is_like = |name: &&String| {
+            self.remove_like.iter().any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
+        };
+        let is_of_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
+        let drivers: BTreeSet<_> = now.iter().filter(|(name, _)| is_like(name)).map(|(_, has)| upstream(has)).collect();
+        let is_of_one = |has: &str| is_of_driver(has) && drivers.contains(upstream(has));
+        let others = now.iter().filter(|(name, has)| is_like(name) || is_of_one(has)).map(|(name, _)| name);
+        self.remove.iter().chain(others.filter(|name| !self.remove.contains(name))).cloned().collect()
     }
 }
 
@@ -294,7 +326,7 @@ pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     let here = versions(&now);
     let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &here).is_empty();
     let other = of_the_plan(wanted, &here).is_err() || are_alike(wanted, &here).is_err();
-    let so = wanted.install.iter().all(there) && !wanted.remove.iter().any(there);
+    let so = wanted.install.iter().all(there) && !wanted.to_go(&here).iter().any(there);
     let so = so && !strange && !other && are_of_branch(wanted, &here);
     Ok(if so { Standing::Satisfied } else { Standing::Needed })
 }
@@ -303,21 +335,27 @@ pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
 pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
     let manager = wanted.manager;
     let now = installed(on, manager)?;
-    let removed = wanted.remove.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
+    let to_go = wanted.to_go(&now);
+    let removed = to_go.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
     let mut automatic = automatic(on, manager)?;
-    automatic.retain(|name| now.contains_key(name) && wanted.install.iter().chain(&wanted.remove).any(|n| n == name));
+    automatic.retain(|name| now.contains_key(name) && wanted.install.iter().chain(&to_go).any(|n| n == name));
     let before = present(on, manager)?.into_iter().collect();
     let unowned = if now.contains_key(DKMS) { Vec::new() } else { absent(on, &SIGNING_KEY)? };
-    let driver = driver_of(wanted, &now);
+    let driver = driver_of(wanted, &to_go, &now);
     let automatic = automatic.into_iter().collect();
     Ok(Transaction { manager, before, added: None, automatic, unowned, removed, driver })
 }
 
 /// The packages of the driver that a transaction may replace: all that have its version.
-fn driver_of(wanted: &Packages, now: &BTreeMap<String, String>) -> BTreeMap<String, Versions> {
+fn driver_of(wanted: &Packages, to_go: &[String], now: &BTreeMap<String, String>) -> BTreeMap<String, Versions> {
     let is_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
-    let named =
-        wanted.drivers.keys().chain(wanted.branches.keys()).chain(&wanted.alike).filter_map(|name| now.get(name));
+    let named = wanted
+        .drivers
+        .keys()
+        .chain(wanted.branches.keys())
+        .chain(&wanted.alike)
+        .chain(to_go)
+        .filter_map(|name| now.get(name));
     let drivers: BTreeSet<&str> = named.filter(|version| is_driver(version)).map(|version| upstream(version)).collect();
     let of_driver = now.iter().filter(|(_, version)| drivers.contains(upstream(version)));
     of_driver.map(|(name, version)| (name.clone(), Versions { before: version.clone(), after: None })).collect()
@@ -343,21 +381,38 @@ fn changed(
 /// Gives the driver's packages the version that they had, all or none; names those that no repository has in that version.
 /// Packages that somebody changed since stay.
 fn restore_driver(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
-    let now = changed(on, done.manager, done.driver.clone())?;
-    let is_ours = |(name, versions): &(&String, &Versions)| {
-        done.driver[*name].after.as_ref().is_none_or(|after| Some(after) == versions.after.as_ref())
-    };
-    let ours: Vec<_> = now.iter().filter(is_ours).collect();
+    let ours = driver_before(on, done)?;
     if ours.is_empty() {
         return Ok(Vec::new());
     }
     let manager = of(done.manager);
-    let exactly = ours.iter().map(|(name, versions)| manager.exactly(name, &versions.before));
+    let exactly = ours.iter().map(|(name, version)| manager.exactly(name, version));
     let argv = words(manager.downgrade).into_iter().chain(exactly);
     if on.run(&program(argv.collect()))?.succeeded() {
         return Ok(Vec::new());
     }
-    Ok(ours.iter().map(|(name, versions)| format!("the package {name} {}", versions.before)).collect())
+    Ok(ours.iter().map(|(name, version)| format!("the package {name} {version}")).collect())
+}
+
+/// The driver's packages that have another version now, each with the one that it had. Those that somebody changed since are left out.
+fn driver_before(on: &System, done: &Transaction) -> io::Result<BTreeMap<String, String>> {
+    let now = changed(on, done.manager, done.driver.clone())?;
+    let is_ours = |(name, versions): &(String, Versions)| {
+        done.driver[name].after.as_ref().is_none_or(|after| Some(after) == versions.after.as_ref())
+    };
+    Ok(now.into_iter().filter(is_ours).map(|(name, versions)| (name, versions.before)).collect())
+}
+
+/// Does something while no lock keeps packages of repositories that gpusetup added away: those of another branch of the driver.
+fn without_locks<T>(on: &System, manager: PackageManager, work: impl FnOnce() -> T) -> io::Result<T> {
+    let find = of(manager).added.as_ref().and_then(|format| format.locks);
+    let locks: Vec<Note> = find.map_or_else(|| Ok(Vec::new()), |find| find(on))?;
+    let run =
+        |argv: &[String]| judge(&argv.join(" "), &on.run(&program(argv.to_vec()))?, None).map_err(io::Error::other);
+    locks.iter().try_for_each(|lock| run(&lock.remove))?;
+    let done = work();
+    locks.iter().try_for_each(|lock| run(&lock.make))?;
+    Ok(done)
 }
 
 /// The file in which the manager notes the stream that a transaction enables.
@@ -461,12 +516,13 @@ fn pinned(
 }
 
 fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
-    let Packages { manager, install, remove, versions, .. } = wanted;
+    let Packages { manager, install, versions, .. } = wanted;
     let manager = *manager;
     let Some(simulation) = &of(manager).simulation else { return Ok(()) };
     let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-    let needs_here = !versions.is_empty() || !wanted.alike.is_empty();
+    let needs_here = !versions.is_empty() || !wanted.alike.is_empty() || !wanted.remove_like.is_empty();
     let here = if needs_here { installed(on, manager).map_err(ask)? } else { BTreeMap::new() };
+    let remove = &wanted.to_go(&here);
     // The manager refuses by itself to change what is held; this only says so before the first change.
     // A plan releases what gpusetup holds first.
     let mut held = (simulation.held)(on).unwrap_or_default();
@@ -610,7 +666,7 @@ fn performed(
     log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
-    let Packages { manager, install, remove, stream, .. } = wanted;
+    let Packages { manager, install, stream, .. } = wanted;
     let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
@@ -645,8 +701,11 @@ fn performed(
     }
     // The lists may be newer than those that were asked before the first change.
     judged(on, wanted, supply)?;
+    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+    let here = if wanted.remove_like.is_empty() { BTreeMap::new() } else { installed(on, manager).map_err(ask)? };
+    let remove = wanted.to_go(&here);
     if !remove.is_empty() {
-        run(remove_argv(manager, remove, false))?;
+        run(remove_argv(manager, &remove, false))?;
     }
     if !install.is_empty() {
         run(install_argv(wanted, true))?;
@@ -668,8 +727,8 @@ fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
     let now = known_installed(on, wanted.manager).map_err(ask)?;
     let is_there = |asked: &&String| now.iter().any(|package| package.is(asked));
     let missing: Vec<_> = wanted.install.iter().filter(|asked| !is_there(asked)).cloned().collect();
-    let there: Vec<_> = wanted.remove.iter().filter(is_there).cloned().collect();
     let here = versions(&now);
+    let there: Vec<_> = wanted.to_go(&here).iter().filter(is_there).cloned().collect();
     let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &here);
     if !strangers.is_empty() {
         return Err(PackagesError::Strangers { strangers });
@@ -721,7 +780,13 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     }
     let exactly: Vec<_> = gone.iter().map(|(name, version)| of(manager).exactly(name, version)).collect();
     let again = |names| Packages::to_install(manager, names);
-    if run(install_argv(&again(exactly), false)).is_ok() {
+    if run(install_argv(&again(exactly.clone()), false)).is_ok() {
+        return Ok(Vec::new());
+    }
+    // They may need the driver's other packages in the version that those had.
+    let others = driver_before(on, done)?.into_iter().map(|(name, version)| of(manager).exactly(&name, &version));
+    let together: Vec<_> = words(of(manager).downgrade).into_iter().chain(exactly).chain(others).collect();
+    if without_locks(on, manager, || run(together))?.is_ok() {
         return Ok(Vec::new());
     }
     // One that is no longer to be had must not keep the others away.
@@ -788,9 +853,29 @@ mod tests {
         let wanted = Packages { alike, ..Packages::to_install(PackageManager::Dnf, Vec::new()) };
         let now = [("nvidia-driver-cuda", "580.95.05-1.el9"), ("libnvidia-ml", "580.95.05-1.el9"), ("bash", "5.1-1")];
         let now = now.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
-        let names: Vec<_> = driver_of(&wanted, &now).into_keys().collect();
+        let names: Vec<_> = driver_of(&wanted, &[], &now).into_keys().collect();
         assert_eq!(names, ["libnvidia-ml", "nvidia-driver-cuda"]);
-        assert!(driver_of(&Packages::to_install(PackageManager::Dnf, Vec::new()), &now).is_empty());
+        assert!(driver_of(&Packages::to_install(PackageManager::Dnf, Vec::new()), &[], &now).is_empty());
+    }
+
+    #[test]
+    fn another_generation_goes_with_all_of_its_version() {
+        let like = vec!["*-G06*".to_owned()];
+        let wanted = Packages { remove_like: like, ..Packages::to_install(PackageManager::Zypper, Vec::new()) };
+        let here = |all: &[(&str, &str)]| all.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let before = [
+            ("nvidia-open-driver-G06-signed-kmp-default", "580.95.05_k6.4.0_150700.51-150700.3.1"),
+            ("nvidia-compute-G06", "580.95.05-1"),
+            ("nvidia-modprobe", "580.95.05-1"),
+            ("nvidia-settings", "595.45.04-1"),
+            ("bash", "5.2-1"),
+        ];
+        let gone = wanted.to_go(&here(&before));
+        assert_eq!(gone, ["nvidia-compute-G06", "nvidia-modprobe", "nvidia-open-driver-G06-signed-kmp-default"]);
+        assert_eq!(driver_of(&wanted, &gone, &here(&before)).len(), 2, "what has the driver's version");
+        assert!(wanted.to_go(&here(&[("nvidia-modprobe", "595.45.04-1"), ("nvidia-compute-G07", "1")])).is_empty());
+        let script = wanted.shell();
+        assert!(script.contains("case $name in *-G06*)") && script.contains("xargs -r zypper"), "{script}");
     }
 
     #[test]

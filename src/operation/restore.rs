@@ -45,8 +45,8 @@ impl Undo {
                 hold::set(on, *manager, &packages, *held).map_err(io::Error::other)?;
                 None
             }
-            Self::Notes { manager, repository, keys, before } => {
-                add_repository::remove_notes(on, *manager, repository, keys, before)?;
+            Self::Notes { manager, repository, keys, before, again } => {
+                add_repository::restore_notes(on, *manager, repository, keys, (before, again))?;
                 None
             }
             Self::Unit { unit, enabled } => return service::restore(on, unit, *enabled),

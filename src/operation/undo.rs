@@ -45,7 +45,7 @@ pub enum Undo {
         /// Whether they were held.
         held: bool,
     },
-    /// What the package manager noted about a repository that was added goes: keys and locks.
+    /// What the package manager noted about a repository that was added goes, keys and locks, and what it had noted before comes back.
     Notes {
         /// The package manager.
         manager: PackageManager,
@@ -55,6 +55,9 @@ pub enum Undo {
         keys: Vec<String>,
         /// The commands that remove the notes that were there before: those stay.
         before: Vec<Vec<String>>,
+        /// The commands that make the notes again that the operation removes.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        again: Vec<Vec<String>>,
     },
     /// A unit gets back the state that it had.
     Unit {

@@ -325,6 +325,7 @@ impl Packages {
             .chain(self.branches.keys())
             .chain(&self.alike);
         names.chain(versions).chain(&self.stream).try_for_each(|text| package(text))?;
+        self.remove_like.iter().try_for_each(|pattern| package(&pattern.replace('*', "x")))?;
         // Its name is that of a file, too.
         match self.stream.as_ref().filter(|stream| stream.contains('/')) {
             Some(stream) => Err(format!("{:?} is not the name of a module stream", short(stream))),
@@ -354,8 +355,9 @@ impl Undo {
                 paths(unowned)
             }
             Self::Hold { manager: _, packages, held: _ } => packages.iter().try_for_each(|name| package(name)),
-            Self::Notes { manager: _, repository, keys, before: _ } => {
+            Self::Notes { manager: _, repository, keys, before: _, again } => {
                 plain(repository, "-_")?;
+                again.iter().try_for_each(|command| argv(command))?;
                 keys.iter().try_for_each(|key| fingerprint(key))
             }
             Self::Unit { unit: name, enabled: _ } => unit(name),

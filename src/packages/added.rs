@@ -55,7 +55,11 @@ pub struct RepositoryFormat {
     pub notes: fn(&NewRepository) -> Vec<Vec<String>>,
     /// The notes that the manager has.
     pub noted: FindNotes,
-    /// Whether its files say which branch comes from it, so that new ones change the branch.
+    /// The locks of all repositories that gpusetup added, if the manager has such locks.
+    pub locks: Option<fn(&System) -> io::Result<Vec<Note>>>,
+    /// A line of a script that removes the locks of a repository, by its name, if the manager has such locks.
+    pub remove_locks: Option<fn(name: &str) -> String>,
+    /// Whether its files or notes say which branch comes from it, so that new ones change the branch.
     pub has_branch: bool,
     /// The command that fetches the lists of this repository alone, by its name, and fails if the keys do not sign them.
     pub refresh: fn(name: &str) -> Vec<String>,

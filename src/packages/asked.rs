@@ -4,11 +4,11 @@ use super::Versions;
 
 /// Whether a name on the package manager's command line matches a package. Kernel packages are requested in one version:
 /// `kernel-devel-5.14.0-570.el9.x86_64` with dnf and tdnf, `kernel-default-devel=6.4.0-150600.23.65` with zypper. The
-/// latter is the kernel's release, to which SUSE's package versions add a build number.
+/// latter is the kernel's release, to which SUSE's package versions add a build number. A driver's version has no release of the package.
 pub fn is_asked_for(asked: &str, name: &str, version: &str) -> bool {
     let Some(rest) = asked.strip_prefix(name) else { return false };
     if let Some(asked) = rest.strip_prefix('=') {
-        return version.strip_prefix(asked).is_some_and(|build| build.is_empty() || build.starts_with('.'));
+        return version.strip_prefix(asked).is_some_and(|build| build.is_empty() || build.starts_with(['.', '-']));
     }
     let is_architecture = |text: &str| text.strip_prefix('.').is_some_and(|word| !word.contains('.'));
     let of_version = |rest: &str| rest.strip_prefix(version).is_some_and(|end| end.is_empty() || is_architecture(end));

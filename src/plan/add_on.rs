@@ -26,11 +26,15 @@ pub fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
 fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> Step {
     let (of, version, artifact) = (chosen.of, chosen.artifact.version, &chosen.artifact.artifact);
     let id = StepId::InstallAddOn(of.id);
-    let title = format!("Install {} {version} into {}", of.title, toolkit.display());
+    let packaged = is_packaged(context, chosen);
+    let title = match packaged {
+        true => format!("Keep {} {version} of the system's packages", of.title),
+        false => format!("Install {} {version} into {}", of.title, toolkit.display()),
+    };
     let is_it = |found: &AddOnFiles| {
         found.version.is_some_and(|v| v.has_files_of(version)) && found.directory.starts_with(toolkit)
     };
-    let satisfied = context.facts.files_of(of.id).any(is_it);
+    let satisfied = packaged || context.facts.files_of(of.id).any(is_it);
     let Some((download, layout)) = context.download(artifact).zip(of.layout(&artifact.file)) else {
         return skipped(id, title, "the URL or checksum of its archive is not known");
     };
@@ -42,6 +46,7 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
     });
     let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
     let why = match of.by_default {
+        _ if packaged => "it is installed and fits; programs find it in the system's directories".to_owned(),
         true => {
             "frameworks find it next to the toolkit's libraries; links are kept and all users can read it".to_owned()
         }
@@ -50,6 +55,15 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
     let mut out = step(id, title, why, acts);
     out.disk_bytes = if satisfied { Some(0) } else { artifact.size.map(|size| size * 2) };
     out
+}
+
+/// Whether packages have put the chosen release into the system's directories, and the toolkit has none.
+fn is_packaged(context: &StepContext, chosen: &ChosenAddOn) -> bool {
+    let major = context.chosen.cuda.as_ref().map(|cuda| cuda.release.version.major);
+    let found = major.and_then(|major| context.facts.packaged(chosen.of.id, major));
+    let in_toolkit = |found: &AddOnFiles| context.toolkit().is_some_and(|toolkit| found.directory.starts_with(toolkit));
+    found.is_some_and(|found| found.version == Some(chosen.artifact.version))
+        && !context.facts.files_of(chosen.of.id).any(in_toolkit)
 }
 
 fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Placement> {
@@ -62,7 +76,7 @@ fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Plac
 pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
     let mut acts = Vec::new();
     let directory = toolkit.join("lib64");
-    for chosen in &context.chosen.add_ons {
+    for chosen in context.chosen.add_ons.iter().filter(|chosen| !is_packaged(context, chosen)) {
         let version = chosen.artifact.version;
         let numbers = chosen.of.layout(&chosen.artifact.artifact.file).map_or(1, |layout| layout.numbers);
         let there: Vec<_> = context.facts.files_of(chosen.of.id).filter(|f| f.directory.starts_with(toolkit)).collect();

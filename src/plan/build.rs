@@ -294,7 +294,8 @@ fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution)
 /// Refuses to build modules with a signing key that is not enrolled: they would not load, which shows only after the reboot.
 fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let enrolled = facts.signing_key.as_ref().is_some_and(|key| key.enrolled);
-    if facts.secure_boot != SecureBoot::Enabled || enrolled || !installs_driver(chosen) {
+    let is_signed = chosen.driver.as_ref().is_some_and(|driver| driver.install.is_signed());
+    if facts.secure_boot != SecureBoot::Enabled || enrolled || is_signed || !installs_driver(chosen) {
         return Ok(());
     }
     let key = facts.signing_key.as_ref().map(|key| key.path.as_path());

@@ -3,11 +3,12 @@
 use super::companions::{former_packages, let_go, module_packages, rebuild_modules, tool};
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use crate::compat::{Artifact, ModuleFlavour};
-use crate::operation::{Operation, Packages, Run};
+use crate::compat::{Artifact, DriverOffer, ModuleFlavour};
+use crate::operation::{Hold, Operation, Packages, Run};
 use crate::packages;
 use crate::resolve::{ChosenDriver, DriverFile, Install};
 use crate::version::DriverVersion;
+use std::collections::BTreeSet;
 
 const TITLE: &str = "Install the NVIDIA driver";
 
@@ -31,8 +32,9 @@ pub fn install_driver(context: &StepContext) -> Step {
             let desktop = context.facts.desktop.is_some();
             let mut names = offer.packages_for(desktop).to_vec();
             let mut versioned: Vec<_> = offer.versioned_packages(desktop).iter().map(String::as_str).collect();
+            let is_held = context.holds_driver() || offer.signed_for.is_some();
             if let Some(companions) = &context.companions {
-                let tool = tool(context).filter(|_| context.holds_driver());
+                let tool = tool(context).filter(|_| is_held);
                 names.extend(companions.packages().map(|(name, _)| name).chain(tool).map(str::to_owned));
                 names.extend(module_packages(context));
                 versioned.extend(companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name));
@@ -41,27 +43,37 @@ pub fn install_driver(context: &StepContext) -> Step {
             let drivers = if matches!(driver.install, Install::Packages(_)) { versioned.as_slice() } else { &[] };
             let replaced =
                 if drivers.is_empty() && context.facts.driver.is_some() { versioned.as_slice() } else { &[] };
-            let alike = if context.holds_driver() { versioned.as_slice() } else { &[] };
+            let alike = if is_held { versioned.as_slice() } else { &[] };
+            let held = offer.packages_for(desktop).to_vec();
+            if offer.signed_for.is_some() {
+                names = names.into_iter().map(|name| exactly(context, offer, name, version)).collect();
+            }
             let operation = Operation::Packages(Packages {
                 stream: offer.module_stream.clone(),
                 drivers: drivers.iter().map(|name| ((*name).to_owned(), version)).collect(),
                 branches: replaced.iter().map(|name| ((*name).to_owned(), version.branch)).collect(),
                 alike: alike.iter().map(|name| (*name).to_owned()).collect(),
                 remove: former_packages(context),
+                remove_like: other_generations(context, offer),
                 ..Packages::to_install(manager, names)
             });
             let which = match driver.install {
+                _ if offer.signed_for.is_some() => ", with modules that the distribution has signed".to_owned(),
                 Install::Repository(..) => format!(", the newest of branch {} there", version.branch),
                 _ => String::new(),
             };
-            let follows = match context.holds_driver() {
-                true => "held at its version, because what NVSwitches need must have the same",
-                false => "it is updated with the system",
+            let follows = match (context.holds_driver(), &offer.signed_for) {
+                (true, _) => "held at its version, because what NVSwitches need must have the same",
+                (false, Some(_)) => "held at its version, because its modules and its libraries must have the same",
+                (false, None) => "it is updated with the system",
             };
             let why = format!("from {}{which}; {follows}", offer.repository.name);
             let mut acts = let_go(context.facts, manager, context.known_companions);
             acts.push(Act::needed(operation));
             acts.extend(rebuild_modules(context));
+            if offer.signed_for.is_some() && !context.holds_driver() && packages::of(manager).holds.is_some() {
+                acts.push(Act::needed(Hold::new(manager, held, version)));
+            }
             step(StepId::InstallDriver, title, why, acts)
         }
         Install::Runfile(a) => {
@@ -86,6 +98,28 @@ pub fn install_driver(context: &StepContext) -> Step {
             )
         }
     }
+}
+
+/// A package of a driver whose modules are signed, as the manager takes it in one version: the modules' as lists have it, the others'
+/// of the driver, if they have its version.
+fn exactly(context: &StepContext, offer: &DriverOffer, name: String, version: DriverVersion) -> String {
+    let manager = packages::of(context.distribution.map_or(packages::ASSUMED, |d| d.package_manager));
+    let modules = context.facts.offered.as_ref().filter(|_| offer.packages.first() == Some(&name));
+    let follows =
+        context.companions.as_ref().is_some_and(|all| all.packages().any(|(of, follows)| follows && of == name));
+    match modules.and_then(|all| all.get(&name)) {
+        Some(listed) => manager.exactly(&name, listed),
+        None if follows || offer.packages_for(true).contains(&name) => manager.exactly(&name, &version.to_string()),
+        None => name,
+    }
+}
+
+/// Patterns of the packages of an installed driver that those of the offer do not replace.
+fn other_generations(context: &StepContext, offer: &DriverOffer) -> Vec<String> {
+    let installed = context.facts.driver.as_ref().and(context.distribution).into_iter();
+    let all = installed.flat_map(|of| &of.drivers).filter_map(|other| other.generation.as_ref());
+    let others: BTreeSet<_> = all.filter(|generation| offer.generation.as_ref() != Some(generation)).collect();
+    others.into_iter().map(|generation| format!("*-{generation}*")).collect()
 }
 
 /// The file as others of the database are described.

@@ -22,9 +22,11 @@ pub const CORES: Rate = Rate { value: 4.0, source: "assumed: what cloud instance
 /// Bytes of a driver whose size nobody published.
 pub const DRIVER: Rate =
     Rate { value: 0.4e9, source: "the runfiles of branches 570 to 595 have 370 to 430 MB; packages are assumed alike" };
-/// Bytes of a toolkit's packages.
+/// Bytes of a toolkit's packages, if the size of its runfile is not known.
 pub const TOOLKIT: Rate =
     Rate { value: 4.5e9, source: "the runfiles of CUDA 12.4 to 13.3 have 4.3 to 5.9 GB; packages are assumed alike" };
+/// What a toolkit's packages take on the disk, in sizes of the packages: apt and dnf do not say before apply how much it is.
+pub const TOOLKIT_ROOM: Rate = Rate { value: 3.0, source: "assumed: the packages, and twice as much unpacked" };
 /// Bytes of a compiler, DKMS and kernel headers.
 pub const BUILD_TOOLS: Rate = Rate { value: 80e6, source: "assumed: the packages of Debian 12" };
 /// Bytes of packages that the package manager unpacks in a second.
@@ -45,6 +47,11 @@ pub const ARCHIVE: Rate =
 /// Seconds to make one initramfs.
 pub const INITRAMFS: Rate =
     Rate { value: 15.0, source: "assumed: half of the 28 s that update-initramfs takes under QEMU" };
+
+/// Bytes that a toolkit's packages take on the disk; none if the size of its runfile, which has the same content, is not known.
+pub fn room_of_toolkit(runfile: Option<u64>) -> Option<u64> {
+    runfile.map(|size| (size as f64 * TOOLKIT_ROOM.value) as u64)
+}
 
 /// Programs that make the initramfs images again.
 const IMAGE_MAKERS: [&str; 3] = ["update-initramfs", "dracut", "mkinitrd"];
@@ -136,7 +143,7 @@ impl Step {
         match self.id {
             _ if packages.install.is_empty() => 0.0,
             StepId::InstallDriver => DRIVER.value,
-            StepId::InstallCuda => TOOLKIT.value,
+            StepId::InstallCuda => self.disk_bytes.map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value),
             _ => BUILD_TOOLS.value,
         }
     }

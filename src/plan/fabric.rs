@@ -131,14 +131,15 @@ pub fn not_without_peers(context: &StepContext) -> Result<(), Conflict> {
     Err(Conflict::request(sentence).check(CheckId::GS801).hint(Hint::asking("without it", without)))
 }
 
-/// Suggests packages if a runfile was refused by the rules above. `gives` says what a request gets, if it gets anything.
+/// Suggests packages if a runfile was refused by the rules above, or for its unsigned modules. `gives` says what a request gets, if
+/// it gets anything.
 pub fn with_packages(
     request: &Request,
     mut conflict: Conflict,
     gives: impl Fn(&Request) -> Option<String>,
 ) -> Conflict {
     let is_of_plan = matches!(conflict.kind, ConflictKind::Blocked | ConflictKind::Request);
-    let is_refused = is_of_plan && conflict.check == Some(CheckId::GS801);
+    let is_refused = is_of_plan && [CheckId::GS301, CheckId::GS801].iter().any(|id| conflict.check == Some(*id));
     let methods = [Method::Auto, Method::Repository].into_iter();
     let methods = methods.filter(|method| is_refused && *method != request.method);
     let packaged = methods.map(|method| Request { method, ..request.clone() }).find_map(|asked| {

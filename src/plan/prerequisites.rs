@@ -198,7 +198,7 @@ pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
 
 /// Whether the plan builds kernel modules.
 fn builds(context: &StepContext) -> bool {
-    context.chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
+    context.chosen.driver.as_ref().is_some_and(|d| !d.is_kept() && !d.install.is_signed())
 }
 
 /// The kernel to build for, or a warning if it was not found.

@@ -2,7 +2,7 @@
 //! of the system, so its default is chosen with the system's tool.
 
 use super::context::{StepContext, skipped, step};
-use super::{Act, Step, StepId};
+use super::{Act, Step, StepId, estimate};
 use crate::compat::PackageRepository;
 use crate::host::Origin;
 use crate::operation::{Operation, Packages, Run};
@@ -34,9 +34,7 @@ pub fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
          CUDA {series}"
     );
     let mut out = step(StepId::InstallCuda, title, why, vec![Act::needed(Operation::Packages(transaction))]);
-    // The packages have what the runfile has, and apt and dnf do not say before apply how much that is: the archives, and twice
-    // as much unpacked.
-    out.disk_bytes = cuda.artifact.and_then(|runfile| runfile.artifact.size).map(|size| size * 3);
+    out.disk_bytes = estimate::room_of_toolkit(cuda.artifact.and_then(|runfile| runfile.artifact.size));
     out
 }
 

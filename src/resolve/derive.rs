@@ -155,6 +155,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         | Refusal::Unsteady
         | Refusal::ShorterLife
         | Refusal::RunfileLast
+        | Refusal::Unsigned
         | Refusal::UnusualFlavour
         | Refusal::NoAddOn(_)
         | Refusal::Unknown => vec![own(format!("{named}: {}", refusal.because(of, told)))],

@@ -9,7 +9,7 @@ use crate::compat::{
     BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch,
     DriverOffer, DriverRelease, Maturity, ModuleFlavour, PackageRepository, Published, VersionRule,
 };
-use crate::host::{Facts, InstalledCompanion, MachineKind};
+use crate::host::{Facts, InstalledCompanion, MachineKind, SecureBoot};
 use crate::ids::RuleId;
 use crate::packages;
 use crate::system::Node;
@@ -68,6 +68,11 @@ impl Install<'_> {
             Self::Packages(offer) | Self::Repository(offer, _) => Some(offer),
             Self::Kept(..) | Self::Runfile(_) | Self::CudaRunfile(_) | Self::File => None,
         }
+    }
+
+    /// Whether the distribution signs its modules for Secure Boot.
+    pub fn is_signed(&self) -> bool {
+        self.offer().is_some_and(|offer| offer.signed_for.is_some())
     }
 
     /// `packages`, `repository` or `runfile`.
@@ -255,7 +260,8 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[R
             !is_over
         });
     }
-    fit.sort_by(|a, b| rank(a, request).cmp(&rank(b, request)));
+    let secure = host.facts.secure_boot == SecureBoot::Enabled;
+    fit.sort_by(|a, b| rank(a, request, secure).cmp(&rank(b, request, secure)));
     Candidates { fit, over }
 }
 
@@ -361,7 +367,9 @@ pub fn own_drivers<'a>(
         if has_foreign && offer.repository.adds.is_some() {
             continue;
         }
-        if let Some(version) = offered(published, offer, facts) {
+        if offer.signed_for.is_some() {
+            all.extend(signed(database, offer, facts));
+        } else if let Some(version) = offered(published, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
         } else if let Some((version, repository)) = addable(database, published, offer, facts) {
             all.push((version, Maturity::Production, Install::Repository(offer, repository)));
@@ -439,6 +447,23 @@ fn addable<'a>(
     Some((offer.version.or_else(|| published.newest_driver(offer.branch))?, repository))
 }
 
+/// A driver with the modules that the distribution signs, in their version: the repository of the other packages has those of every
+/// version.
+fn signed<'a>(database: &'a Database, offer: &'a DriverOffer, facts: &Facts) -> Option<Known<'a>> {
+    let is_for_kernel = facts.kernel().is_some_and(|kernel| offer.is_signed_for(kernel));
+    let is_here = is_for_kernel && offer.archs.iter().any(|arch| *arch == facts.machine.arch);
+    let modules = offer.packages.first().filter(|_| is_here)?;
+    let version = upstream(facts.offered.as_ref()?.get(modules)?).filter(|version| version.branch == offer.branch)?;
+    let repository = database.package_repository(offer.repository.adds.as_deref()?)?;
+    let is_enabled = facts.has_enabled(&offer.repository.seen_as) && !changes_branch(facts, repository);
+    let is_addable = repository.archs.contains_key(&facts.machine.arch);
+    let install = match is_enabled {
+        true => Install::Packages(offer),
+        false => Install::Repository(offer, repository),
+    };
+    (is_enabled || is_addable).then_some((version, Maturity::Production, install))
+}
+
 /// Whether gpusetup added the repository to the host, and adds it again for another branch.
 pub fn changes_branch(facts: &Facts, repository: &PackageRepository) -> bool {
     let format = packages::of(repository.package_manager).added.as_ref().filter(|format| format.has_branch);
@@ -461,7 +486,10 @@ fn is_complete(install: &Install, on: &Examination) -> Result<(), Refusal> {
 fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -> Result<(), Refusal> {
     let is_there = |companion: &Companion| match install {
         Install::Packages(offer) => {
-            let offered = |name: &String| is_offered(on.facts, offer, name, companion.version, version);
+            // Of a repository that has every version, lists show the newest.
+            let offered = |name: &String| {
+                offer.signed_for.is_some() || is_offered(on.facts, offer, name, companion.version, version)
+            };
             offer.companions.get(&companion.id).is_some_and(offered)
         }
         // Its lists are not known yet.
@@ -625,9 +653,11 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     }
 }
 
-/// The order of preference: the smallest value first.
-fn rank<'c>(c: &'c Candidate, request: &DriverWish) -> impl Ord + use<'c> {
+/// The order of preference: the smallest value first. With Secure Boot on, modules that the distribution signs come before all that
+/// are built on the host.
+fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool) -> impl Ord + use<'c> {
     let kept = c.is_kept() && request.keeps_driver();
+    let is_built = !c.install.is_signed();
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
     let tier = match request.prefer {
         Prefer::Latest => 0,
@@ -645,7 +675,8 @@ fn rank<'c>(c: &'c Candidate, request: &DriverWish) -> impl Ord + use<'c> {
         Method::Runfile => 2,
     };
     let unusual = c.modules != c.branch.default_modules;
-    (!kept, tier, life, Reverse(c.version.branch), effort, unusual, Reverse(c.version))
+    let (unsigned, old) = (secure && is_built, !secure && !is_built);
+    (!kept, unsigned, tier, life, Reverse(c.version.branch), effort, unusual, old, Reverse(c.version))
 }
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
@@ -655,6 +686,8 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
         |c: &Candidate| matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
     if is_kept(chosen) && !is_kept(other) {
         Refusal::Installed
+    } else if chosen.install.is_signed() && !other.install.is_signed() {
+        Refusal::Unsigned
     } else if request.prefer != Prefer::Latest && steady(chosen) && !steady(other) {
         Refusal::Unsteady
     } else if chosen.branch.branch != other.branch.branch {

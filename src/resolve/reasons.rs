@@ -217,6 +217,17 @@ fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, S
     let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
         Install::Kept(..) => (RuleId::MethodKept, "already installed".to_owned(), source),
+        Install::Packages(offer) | Install::Repository(offer, _) if offer.signed_for.is_some() => {
+            let rule = match d.install.method() {
+                Method::Repository => RuleId::MethodRepository,
+                _ => RuleId::MethodPackages,
+            };
+            let text = format!(
+                "{name} has signed modules of driver {}, which Secure Boot accepts; the rest comes from {}",
+                d.version, offer.repository.name
+            );
+            (rule, text, offer.sources.join(", "))
+        }
         Install::Packages(offer) => {
             let text = match &facts.offered {
                 Some(_) if offer.module_stream.is_none() => {

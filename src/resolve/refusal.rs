@@ -109,6 +109,8 @@ pub enum Refusal {
     RepositoryLater,
     /// It fits, but so does the branch's default flavour.
     UnusualFlavour,
+    /// It fits, but Secure Boot is on, and the distribution has signed the modules of another one.
+    Unsigned,
     /// No requested release of the add-on is built for it.
     NoAddOn(AddOnId),
     /// No source gives its requirements.
@@ -263,7 +265,12 @@ impl Refusal {
             (Self::Installed, Layer::Driver) => RuleId::DriverKept,
             (Self::Installed, _) => RuleId::CudaKept,
             (
-                Self::Unsteady | Self::ShorterLife | Self::RunfileLast | Self::RepositoryLater | Self::UnusualFlavour,
+                Self::Unsteady
+                | Self::ShorterLife
+                | Self::RunfileLast
+                | Self::RepositoryLater
+                | Self::UnusualFlavour
+                | Self::Unsigned,
                 _,
             ) => RuleId::DriverPreference,
         }
@@ -439,6 +446,7 @@ impl Refusal {
                     .to_owned()
             }
             Self::UnusualFlavour => "its modules are not of the branch's default flavour".to_owned(),
+            Self::Unsigned => text!("with Secure Boot on, modules that {} has signed are preferred", told.os.name),
             Self::NoAddOn(id) => {
                 let (title, asked) = (told.database.add_on_title(id), told.request.add_on(id));
                 let asked = if *asked == Want::Best { String::new() } else { text!(" {asked}") };

@@ -17,7 +17,9 @@ pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Rc<Card>]) -> O
     let mut found: Vec<(&str, u16)> = Vec::new();
     for offer in &host.distribution?.drivers {
         let seen_as = &offer.repository.seen_as;
-        if !offer.archs.contains(arch) || seen_as.is_empty() || host.facts.has_enabled(seen_as) {
+        // The lists of the distribution's own repositories tell of those.
+        let is_signed = offer.signed_for.is_some();
+        if is_signed || !offer.archs.contains(arch) || seen_as.is_empty() || host.facts.has_enabled(seen_as) {
             continue;
         }
         if !needed.iter().all(|companion| offer.companions.contains_key(&companion.id)) {

@@ -2,7 +2,7 @@
 
 use super::Request;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, ArchiveRow, Database, Published};
-use crate::host::{AddOnFiles, Facts};
+use crate::host::{AddOnFiles, Facts, Origin};
 use crate::version::{AddOnVersion, Want};
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ pub struct WantedAddOn<'a> {
     pub of: &'a AddOn,
     /// Those of the requested releases, newest first.
     pub accepted: Cow<'a, [ArchiveRow]>,
-    /// The installed releases that are kept if they fit.
-    pub kept: Vec<AddOnVersion>,
+    /// The installed releases that are kept if they fit, each with the CUDA major version that it is for, if that is known.
+    pub kept: Vec<(AddOnVersion, Option<u16>)>,
 }
 
 impl Request {
@@ -42,8 +42,10 @@ pub fn wanted<'a>(
             Want::Meeting(_) => all.iter().filter(is_accepted).copied().collect(),
             Want::Best | Want::Latest | Want::Nothing => Cow::Borrowed(all),
         };
-        let here = |found: &&AddOnFiles| found.directory.starts_with(&request.prefix);
-        let installed = || facts.files_of(of.id).filter(here).filter_map(|found| found.version);
+        // Programs find packages in the system's directories, whichever toolkit they use.
+        let here = |found: &&AddOnFiles| found.directory.starts_with(&request.prefix) || found.origin == Origin::Dpkg;
+        let installed =
+            || facts.files_of(of.id).filter(here).filter_map(|found| Some((found.version?, found.cuda_major)));
         WantedAddOn { of, accepted, kept: if request.keeps(want) { installed().collect() } else { Vec::new() } }
     };
     let is_wanted = |of: &&AddOn| request.cuda.is_wanted() && request.add_on(of.id).is_wanted();
@@ -53,6 +55,10 @@ pub fn wanted<'a>(
 impl WantedAddOn<'_> {
     /// Whether a release is installed, and kept if it fits.
     pub fn keeps(&self, artifact: &AddOnArtifact) -> bool {
-        self.kept.contains(&artifact.version)
+        let line = artifact.cuda_line.split('.').next().and_then(|major| major.parse::<u16>().ok());
+        let is_it = |(version, major): &(AddOnVersion, Option<u16>)| {
+            *version == artifact.version && (major.is_none() || line.is_none() || *major == line)
+        };
+        self.kept.iter().any(is_it)
     }
 }

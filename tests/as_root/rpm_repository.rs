@@ -215,28 +215,54 @@ fn streams(versions: &[&str]) -> String {
     stream("580-open", versions) + &stream("595-open", &["595.45.04"])
 }
 
-/// The driver's packages for SUSE.
+/// The driver's packages for SUSE. Those of another generation do not replace them, and nvidia-modprobe has one name in both.
 fn of_suse(host: &Host, version: &str) -> Vec<Rpm> {
     let library = format!("/usr/lib64/libcuda.so.{version}");
+    let (generation, other) = if version.starts_with("580.") { ("G06", "G07") } else { ("G07", "G06") };
+    let named = |part: &str| format!("nvidia-{part}-{generation}");
+    let licence = format!("/usr/share/licenses/{}/LICENSE", named("driver"));
     vec![
         Rpm {
-            says: format!("Requires: nvidia-common-G07 = {version}, dkms"),
-            ..modules(host, "nvidia-open-driver-G07", version)
+            says: format!("Requires: {} = {version}, dkms\nConflicts: nvidia-open-driver-{other}", named("common")),
+            ..modules(host, &named("open-driver"), version)
         },
-        rpm("nvidia-common-G07"),
+        rpm(&named("common")),
         part(
-            "nvidia-compute-utils-G07",
-            &format!("Requires: nvidia-compute-G07 = {version}"),
+            &named("compute-utils"),
+            &format!("Requires: {} = {version}", named("compute")),
             &[("/usr/bin/nvidia-smi", b"#!/bin/sh\n")],
         ),
         part(
-            "nvidia-compute-G07",
-            "",
-            &[(&library, b""), ("/usr/share/licenses/nvidia-driver-G07/LICENSE", b"a licence\n")],
+            &named("compute"),
+            &format!("Requires: nvidia-modprobe = {version}"),
+            &[(&library, b""), (&licence, b"a licence\n")],
         ),
+        rpm("nvidia-modprobe"),
         fabric_manager(),
     ]
 }
+
+/// The driver of the branch before on SUSE.
+const SUSE_580: System = System {
+    branch: "580",
+    old: "580.95.05",
+    named: &["nvidia-open-driver-G06", "nvidia-compute-utils-G06", FABRIC_MANAGER],
+    along: &["nvidia-common-G06", "nvidia-compute-G06", "nvidia-modprobe"],
+    ..SUSE
+};
+
+const SUSE: System = System {
+    branch: "595",
+    old: "595.45.04",
+    packages: of_suse,
+    named: &["nvidia-open-driver-G07", "nvidia-compute-utils-G07", FABRIC_MANAGER],
+    along: &["nvidia-common-G07", "nvidia-compute-G07", "nvidia-modprobe"],
+    modules: None,
+    update: "zypper --non-interactive refresh; zypper --non-interactive update",
+    held: "cat /etc/zypp/locks 2>/dev/null || true",
+    held_line: |name, _| format!("solvable_name: {name}"),
+    before: None,
+};
 
 /// A system, and what is different about it.
 struct System {
@@ -256,6 +282,8 @@ struct System {
     /// Lists what is held: a line of it for a package and its version.
     held: &'static str,
     held_line: fn(&str, &str) -> String,
+    /// The branch before, if the host changes to it and back.
+    before: Option<&'static System>,
 }
 
 impl System {
@@ -298,6 +326,20 @@ impl Site {
         assert_eq!((self.host.ask(OURS), self.host.ask(system.held)), (String::new(), String::new()));
     }
 
+    /// To the branch before, from there to this one, and back by a rollback.
+    fn changes_the_branch(&self, system: &System, before: &System, new: &str) {
+        self.publish(before.old, &(before.packages)(&self.host, before.old));
+        let to = |branch: &str| self.call(&["apply", "--yes", "--profile", "driver", "--driver", branch]).succeeds();
+        to(before.branch);
+        self.is_sound(before, before.old);
+        to(system.branch);
+        self.is_sound(system, new);
+        self.call(&["rollback", "--yes"]).succeeds();
+        self.is_sound(before, before.old);
+        self.host.ask(&format!("{} >&2", before.update));
+        assert_eq!(self.installed(), before.all(before.old), "the branch stays");
+    }
+
     /// Refused keys, install, upgrade, rollback, uninstall, and an install without a network.
     fn goes_through_its_life(mut self, system: &System) {
         let wish = ["--profile", "driver", "--method", "repository", "--driver", system.branch];
@@ -323,6 +365,9 @@ impl Site {
         self.call(&["rollback", "--yes"]).succeeds();
         self.is_sound(system, system.old);
 
+        if let Some(before) = system.before {
+            self.changes_the_branch(system, before, &new);
+        }
         self.call(&["uninstall", "--driver", "--yes"]).succeeds();
         self.is_clean(system);
         self.call(&apply).succeeds();
@@ -369,6 +414,7 @@ fn an_hgx_h100_on_rhel_9_gets_driver_and_fabric_manager_from_nvidias_repository(
         update: "dnf -q -y --refresh upgrade",
         held: "dnf -q --disablerepo=* versionlock list",
         held_line: |name, version| format!("{name}-3:{version}-1.*"),
+        before: None,
     });
 }
 
@@ -387,15 +433,48 @@ fn an_hgx_h100_on_sles_15_gets_driver_and_fabric_manager_from_nvidias_repository
     // NVIDIA's repository has DKMS, and newer branches under the same names.
     site.publish("3.2.1", &[rpm("dkms")]);
     site.publish("615.71.09", &of_suse(&site.host, "615.71.09"));
-    site.goes_through_its_life(&System {
-        branch: "595",
-        old: "595.45.04",
-        packages: of_suse,
-        named: &["nvidia-open-driver-G07", "nvidia-compute-utils-G07", FABRIC_MANAGER],
-        along: &["nvidia-common-G07", "nvidia-compute-G07"],
-        modules: None,
-        update: "zypper --non-interactive refresh; zypper --non-interactive update",
-        held: "cat /etc/zypp/locks 2>/dev/null || true",
-        held_line: |name, _| format!("solvable_name: {name}"),
-    });
+    site.goes_through_its_life(&System { before: Some(&SUSE_580), ..SUSE });
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn with_secure_boot_sles_15_gets_the_modules_that_suse_signs() {
+    const SIGNED: &str = "nvidia-open-driver-G06-signed-cuda-kmp-default";
+    const PARTS: [&str; 4] =
+        ["nvidia-compute-G06", "nvidia-compute-utils-G06", "nvidia-modprobe", "nvidia-persistenced"];
+    let host = rpms::host("zypper", "zypper", rpms::SLES_15, "signed");
+    host.ask("cd /lib/modules && mv *-amd64 6.4.0-150700.51-default && rm -f /boot/vmlinuz* /boot/initrd*");
+    let variable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    fs::create_dir_all(host.path("/sys/firmware/efi/efivars")).expect("made");
+    fs::write(host.path(variable), [6, 0, 0, 0, 1]).expect("written");
+    let site = Site::new(host, "compute/cuda/repos/sles15/x86_64");
+    offer(&site.host, "/etc/zypp/repos.d", "basesystem", &[]);
+    offer_version(&site.host, "5.2", &[Rpm { says: "Provides: /bin/sh".to_owned(), ..rpm("bash") }]);
+    let signed = |version: &str| {
+        let listed = format!("{version}_k6.4.0_150700.51-150700.3.1");
+        offer_version(&site.host, &listed, &[modules(&site.host, SIGNED, version)]);
+        site.host.ask("zypper --non-interactive refresh >&2");
+    };
+    signed("580.82.07");
+    for version in ["580.82.07", "580.95.05", "580.105.08"] {
+        let all = of_suse(&site.host, version).into_iter().chain([rpm("nvidia-persistenced")]);
+        site.publish(version, &all.collect::<Vec<_>>());
+    }
+    let installed = |version: &str| {
+        let parts = PARTS.map(|name| format!("{name} {version}"));
+        let mut all: Vec<_> = parts.into_iter().chain([format!("{SIGNED} {version}_k6.4.0_150700.51")]).collect();
+        all.sort();
+        all
+    };
+    let apply = |more: &[&str]| site.call(&[&["apply", "--yes", "--profile", "driver"], more].concat()).succeeds();
+    apply(&[]);
+    assert_eq!(site.installed(), installed("580.82.07"));
+    site.host.ask(&format!("{} >&2", SUSE.update));
+    assert_eq!(site.installed(), installed("580.82.07"), "NVIDIA's repository has newer ones");
+    // SUSE's newer modules come with libraries of their version.
+    signed("580.95.05");
+    apply(&["--upgrade"]);
+    assert_eq!(site.installed(), installed("580.95.05"));
+    site.call(&["uninstall", "--driver", "--yes"]).succeeds();
+    site.is_clean(&SUSE);
 }

@@ -37,6 +37,8 @@ struct Driver<'a> {
     method: Method,
     /// From NVIDIA's network repository.
     nvidias: bool,
+    /// The distribution signs its modules.
+    signed: bool,
     kept: bool,
     maturity: Maturity,
     verified: bool,
@@ -124,7 +126,8 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     let cards = facts.gpus.iter().map(|g| card(db, facts, g, request)).collect::<Option<Vec<_>>>()?;
     let drivers = if request.driver.is_wanted() {
         let mut all: Vec<_> = drivers(db, facts, request, &cards).into_iter().map(Some).collect();
-        all.sort_by_cached_key(|driver| preference(driver, request));
+        let secure = facts.secure_boot == gpusetup::host::SecureBoot::Enabled;
+        all.sort_by_cached_key(|driver| preference(driver, request, secure));
         all
     } else {
         vec![None]
@@ -268,23 +271,24 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
     let arch = facts.machine.arch.as_str();
     let branch = |number: u16| db.driver_branches.iter().find(|b| b.branch == number);
     let mut all = Vec::new();
-    let mut add = |version: DriverVersion, flavours: &[ModuleFlavour], (method, nvidias), kept, maturity, verified| {
-        let Some(branch) = branch(version.branch) else { return };
-        // The flavour that the branch defaults to comes first.
-        let mut flavours = flavours.to_vec();
-        flavours.sort_by_key(|f| *f != branch.default_modules);
-        let fits = |f: &&ModuleFlavour| {
-            request.modules.is_none_or(|asked| asked == **f) && cards.iter().all(|c| c.modules.contains(f))
+    let mut add =
+        |version: DriverVersion, flavours: &[ModuleFlavour], (method, nvidias, signed), kept, maturity, verified| {
+            let Some(branch) = branch(version.branch) else { return };
+            // The flavour that the branch defaults to comes first.
+            let mut flavours = flavours.to_vec();
+            flavours.sort_by_key(|f| *f != branch.default_modules);
+            let fits = |f: &&ModuleFlavour| {
+                request.modules.is_none_or(|asked| asked == **f) && cards.iter().all(|c| c.modules.contains(f))
+            };
+            if let Some(modules) = flavours.iter().find(fits).copied() {
+                all.push(Driver { version, branch, modules, method, nvidias, signed, kept, maturity, verified });
+            }
         };
-        if let Some(modules) = flavours.iter().find(fits).copied() {
-            all.push(Driver { version, branch, modules, method, nvidias, kept, maturity, verified });
-        }
-    };
     if let Some(d) = &facts.driver {
         let method = if d.origin == Origin::Runfile { Method::Runfile } else { Method::Packages };
         let of_branch = || branch(d.version.branch).map(|b| b.modules.clone()).unwrap_or_default();
         let flavours = d.modules.map_or_else(of_branch, |installed| vec![installed]);
-        add(d.version, &flavours, (method, false), true, Maturity::Production, true);
+        add(d.version, &flavours, (method, false, false), true, Maturity::Production, true);
     }
     let distribution = distribution(db, facts);
     // Of a release that nobody described, the repositories alone can tell.
@@ -306,7 +310,17 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         let draws = facts.desktop.is_some() && !offer.desktop_packages.is_empty();
         let wanted = if draws { &offer.desktop_packages } else { &offer.packages };
         let without_epoch = |v: &str| v.split(':').next_back().and_then(|v| v.split('-').next()).map(str::to_owned);
+        // The lists of the distribution tell of the modules that it signs, and those of one kind of kernel can use them.
+        let signed = offer.signed_for.is_some();
         let told: Option<DriverVersion> = match &facts.offered {
+            offered if signed => {
+                let boots =
+                    facts.kernel().filter(|kernel| kernel.ends_with(offer.signed_for.as_deref().unwrap_or("?")));
+                let listed = offered.as_ref().and_then(|all| all.get(&offer.packages[0])).filter(|_| boots.is_some());
+                let version =
+                    listed.and_then(|v| without_epoch(v)).and_then(|v| v.split('_').next().map(str::to_owned));
+                version.and_then(|v| v.parse().ok()).filter(|v: &DriverVersion| v.branch == offer.branch)
+            }
             None => offer.version.or(newest).filter(|_| enabled),
             Some(_) if offer.module_stream.is_some() => offer.version.or(newest).filter(|_| enabled),
             Some(all) if wanted.iter().any(|p| !all.contains_key(p)) => None,
@@ -326,22 +340,22 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
                 .filter(|r| offer.repository.adds.as_ref() == Some(&r.id) && r.archs.contains_key(arch))
                 // What may need a repository that the host lacks is taken only where it is asked for.
                 .any(|r| request.method == Method::Repository || r.needs.is_none());
-        let told = if to_be_added { offer.version.or(newest) } else { told };
-        let method = if to_be_added { Method::Repository } else { Method::Packages };
+        let told = if to_be_added && !signed { offer.version.or(newest) } else { told };
+        let method = if to_be_added || signed && !enabled { Method::Repository } else { Method::Packages };
         // Fabric Manager, or IMEX in a rack, must have the version of the driver to the last number.
         let rack = is_in_a_rack(db, facts);
         let manager = companion(if rack { "imex" } else { "fabric-manager" });
         let managed = match (offer.companions.get(&manager), &facts.offered) {
             _ if !rack && !has_switches(db, facts) => true,
             (None, _) => false,
-            (Some(name), Some(all)) if offer.module_stream.is_none() && !to_be_added => {
+            (Some(name), Some(all)) if offer.module_stream.is_none() && !to_be_added && !signed => {
                 all.get(name).and_then(|v| without_epoch(v)) == told.map(|v| v.to_string())
             }
             (Some(_), _) => true,
         };
         let told = told.filter(|_| managed);
         if let Some(version) = told.filter(|_| offer.archs.iter().any(|a| a == arch)) {
-            add(version, &[offer.modules], (method, nvidias), false, Maturity::Production, true);
+            add(version, &[offer.modules], (method, nvidias, signed), false, Maturity::Production, true);
         }
     }
     for release in &db.drivers {
@@ -358,7 +372,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         }
         for full in full {
             let verified = full.artifact.url.is_some() && full.artifact.sha256.is_some();
-            add(release.version, &b.modules, (Method::Runfile, false), false, release.maturity, verified);
+            add(release.version, &b.modules, (Method::Runfile, false, false), false, release.maturity, verified);
         }
     }
     let cuda_arch = if arch == "aarch64" { "sbsa" } else { arch };
@@ -370,7 +384,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         });
         let verified = carrier.artifact.url.is_some() && carrier.artifact.sha256.is_some();
         if let Some(b) = branch(version.branch).filter(|_| !alone) {
-            add(version, &b.modules, (Method::Runfile, false), false, Maturity::CudaRunfileOnly, verified);
+            add(version, &b.modules, (Method::Runfile, false, false), false, Maturity::CudaRunfileOnly, verified);
         }
     }
     let ripe = |d: &Driver| {
@@ -432,17 +446,19 @@ fn alive(branch: &DriverBranch, today: &str) -> bool {
 }
 
 /// The smaller the better.
-fn preference<'a>(driver: &Option<Driver<'a>>, request: &Request) -> impl Ord + use<'a> {
+fn preference<'a>(driver: &Option<Driver<'a>>, request: &Request, secure: bool) -> impl Ord + use<'a> {
     driver.as_ref().map(|d| {
         let steady = matches!(d.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
         let life = (request.prefer == Prefer::LongestSupport).then_some(d.branch.end_of_life.as_deref()).flatten();
         (
             !d.kept || request.upgrade || request.driver == Want::Latest,
+            secure && !d.signed,
             request.prefer != Prefer::Latest && !steady,
             std::cmp::Reverse(life),
             std::cmp::Reverse(d.version.branch),
             [Method::Packages, Method::Repository, Method::Runfile].iter().position(|m| *m == d.method),
             d.modules != d.branch.default_modules,
+            !secure && d.signed,
             std::cmp::Reverse(d.version),
         )
     })

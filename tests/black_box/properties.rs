@@ -104,6 +104,7 @@ fn installed(mut facts: Facts, r: &Resolution, request: &Request) -> Facts {
                 version: Some(cudnn.artifact.version),
                 directory: path.join("lib64"),
                 origin: Origin::Unknown,
+                cuda_major: None,
                 header: None,
                 files: Vec::new(),
             }];

@@ -1,6 +1,6 @@
 //! What a refusal suggests can be had, wishes that are left out are named, and a repository for another system does not count.
 
-use crate::common::{Ran, run, run_with_input};
+use crate::common::{Ran, Tree, run, run_with_input};
 use serde_json::{Value, json};
 
 /// The facts of a new installation, changed.
@@ -121,4 +121,38 @@ fn a_repository_for_another_system_does_not_count() {
     let said = planned(&with("rocky-9", "rhel8"), &["--json"]);
     assert!(method(&said) == "runfile" && warned(&said));
     assert!(!warned(&planned(&with("rocky-9", "rhel$releasever"), &["--json"])));
+}
+
+#[test]
+fn add_ons_of_packages_are_kept() {
+    let with = |cuda: &str| {
+        let packages = [
+            ("libcudnn9-cuda-", "9.17.0.29-1".to_owned(), format!("libcudnn9-cuda-{cuda}")),
+            ("libnccl2", format!("2.27.7-1+cuda{cuda}.0"), "libnccl2".to_owned()),
+        ];
+        let stanza = |(_, version, name): &(&str, String, String)| {
+            format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
+        };
+        let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", None).gxx(12);
+        tree.write("var/lib/dpkg/status", &packages.iter().map(stanza).collect::<String>());
+        tree.write("usr/lib/x86_64-linux-gnu/libcudnn.so.9.17.0", "no library");
+        tree.write("usr/lib/x86_64-linux-gnu/libnccl.so.2.27.7", "no library");
+        tree.run(&["plan", "--cuda", "13.0", "--with", "nccl", "--json"]).json()
+    };
+    let step = |plan: &Value, id: &str| {
+        let steps = plan["steps"].as_array().expect("steps").iter().filter(|step| step["id"] == id);
+        steps.map(|step| (step["title"].to_string(), step["state"].to_string())).next().expect("a step")
+    };
+    let kept = with("13");
+    assert_eq!(kept["selection"]["cudnn"]["version"], "9.17.0.29");
+    assert_eq!(kept["selection"]["add_ons"]["nccl"]["version"], "2.27.7");
+    for id in ["install-cudnn", "install-nccl"] {
+        let (title, state) = step(&kept, id);
+        assert!(title.contains("of the system's packages") && state.contains("satisfied"), "{title} {state}");
+    }
+    let links = kept["steps"].as_array().expect("steps").iter().find(|step| step["id"] == "fix-symlinks");
+    assert!(!links.expect("a step").to_string().contains("libcudnn"), "they are not in the toolkit: {links:?}");
+    // Those for another CUDA are no help.
+    let (title, state) = step(&with("12"), "install-cudnn");
+    assert!(title.contains("into /usr/local/cuda-13.0") && state.contains("needed"), "{title} {state}");
 }

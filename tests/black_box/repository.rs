@@ -239,3 +239,46 @@ fn the_hosts_of_a_domain_are_named_once_and_imex_starts() {
     let other = plan("a100", "ubuntu-24.04", &orders[0]).json();
     assert!(!other["steps"].to_string().contains("imex"), "{other}");
 }
+
+#[test]
+fn with_secure_boot_suse_has_its_own_signed_modules() {
+    let signed = |generation: &str| format!("nvidia-open-driver-{generation}-signed-cuda-kmp-default");
+    let listed = ["580.126.20", "595.71.05"].map(|version| format!("{version}_k6.4.0_150700.51-150700.3.57.1"));
+    let facts = |secure: &str, kernel: &str| {
+        let mut facts = run(&wish(&["--os", "sles-15", "--json"])).json()["host"].take();
+        facts["secure_boot"] = json!(secure);
+        facts["offered"] = json!({ signed("G06"): listed[0], signed("G07"): listed[1] });
+        let text = facts.to_string();
+        text.replace("150700.51-default", kernel)
+    };
+    let plan = |facts: &str, more: &[&str]| {
+        run_with_input(&[&["plan", "--facts", "-", "--profile", "driver", "--json"], more].concat(), facts)
+    };
+    let secure = facts("enabled", "150700.51-default");
+    for (more, version, generation, listed) in
+        [(&[][..], "595.71.05", "G07", &listed[1]), (&["--driver", "580"], "580.126.20", "G06", &listed[0])]
+    {
+        let plan = plan(&secure, more).json();
+        assert_eq!(plan["selection"]["driver"]["version"], version);
+        assert!(plan["reasons"].to_string().contains("signed modules of driver"), "{}", plan["reasons"]);
+        let acts = operations(&plan, "install-driver");
+        let installs = acts.iter().find(|act| act["op"] == "packages").expect("packages");
+        let wanted = [
+            format!("{}={listed}", signed(generation)),
+            format!("nvidia-compute-utils-{generation}={version}"),
+            format!("nvidia-persistenced={version}"),
+        ];
+        assert_eq!(installs["install"], json!(wanted));
+        assert!(acts.iter().any(|act| act["op"] == "hold" && act["held"] == true), "{acts:?}");
+        assert_eq!(operations(&plan, "add-repository").len(), 1);
+        assert!(operations(&plan, "prerequisites").is_empty(), "nothing is built: {plan}");
+    }
+    let refused = plan(&secure, &["--method", "runfile"]);
+    assert!(refused.code == 5 && refused.err.contains("GS301"), "{}", refused.err);
+    let instead = "try: gpusetup plan --facts - --profile driver  # fits: driver 595.71.05";
+    assert!(refused.err.contains(instead), "{}", refused.err);
+    // Without Secure Boot, NVIDIA's newest is built; and these are for other kernels.
+    let newest = plan(&facts("disabled", "150700.51-default"), &[]).json();
+    assert!(newest["steps"].to_string().contains("nvidia-open-driver-G07\""), "{newest}");
+    assert_eq!(plan(&facts("enabled", "150700.51-azure"), &[]).code, 5);
+}

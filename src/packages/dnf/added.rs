@@ -13,6 +13,8 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     folders: &[(FOLDER, |folder| vec![format!("--setopt=reposdir={folder}")])],
     notes: keys::import,
     noted: |system, _, fingerprints| keys::trusted(system, fingerprints),
+    locks: None,
+    remove_locks: None,
     has_branch: false,
     refresh,
 };

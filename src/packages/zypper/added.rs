@@ -7,6 +7,7 @@ use crate::packages::configuration;
 use crate::packages::manager::words;
 use crate::packages::rpm::keys;
 use crate::system::System;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,9 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     folders: &[(REPOSITORIES, |folder| vec!["--reposd-dir".to_owned(), folder.to_owned()])],
     notes,
     noted,
-    has_branch: false,
+    locks: Some(all_locks),
+    remove_locks: Some(remove_locks),
+    has_branch: true,
     refresh,
 };
 
@@ -51,7 +54,7 @@ fn notes(new: &NewRepository) -> Vec<Vec<String>> {
         .iter()
         .filter(|pattern| pattern.contains('*'))
         .flat_map(|pattern| [format!("{pattern} < {}", new.branch), format!("{pattern} >= {}", new.branch + 1)]);
-    let locked = of_branch.chain(new.except.iter().cloned());
+    let locked: BTreeSet<_> = of_branch.chain(new.except.iter().cloned()).collect();
     keys::import(new).into_iter().chain([lock_command("addlock", new.name, locked)]).collect()
 }
 
@@ -72,12 +75,31 @@ fn noted(system: &System, name: &str, fingerprints: &[&str]) -> io::Result<Vec<N
 fn locked(system: &System, name: &str) -> io::Result<Option<Note>> {
     let text = configuration(system, Path::new(LOCKS)).map_err(io::Error::other)?;
     // Others may be of kinds that are not read here.
-    let of_it = format!("repo: {}", alias(name));
+    let of_it = format!("{REPOSITORY}{}", alias(name));
     let ours: Vec<_> = text.split("\n\n").filter(|stanza| stanza.lines().any(|line| line.trim() == of_it)).collect();
     let ours = locks(&ours.join("\n\n")).map_err(io::Error::other)?;
-    let locked: Vec<_> = ours.into_iter().flat_map(|lock| lock.arguments()).collect();
+    let locked: BTreeSet<_> = ours.into_iter().flat_map(|lock| lock.arguments()).collect();
     let [make, remove] = ["addlock", "removelock"].map(|verb| lock_command(verb, name, locked.clone()));
     Ok((!locked.is_empty()).then_some(Note { make, remove }))
+}
+
+/// In the file of locks, before the repository of one.
+const REPOSITORY: &str = "repo: ";
+
+/// The locks of all repositories that gpusetup added, a note for each.
+fn all_locks(system: &System) -> io::Result<Vec<Note>> {
+    let text = configuration(system, Path::new(LOCKS)).map_err(io::Error::other)?;
+    let start = format!("{REPOSITORY}{}", alias(""));
+    let names: BTreeSet<_> = text.lines().filter_map(|line| line.trim().strip_prefix(&start)).collect();
+    names.into_iter().filter_map(|name| locked(system, name).transpose()).collect()
+}
+
+/// In the file, the locks are paragraphs.
+fn remove_locks(name: &str) -> String {
+    let of_it = format!("{REPOSITORY}{}", alias(name));
+    format!(
+        "if [ -e {LOCKS} ]; then awk -v RS= -v ORS='\\n\\n' '!/(^|\\n){of_it}(\\n|$)/' {LOCKS} >{LOCKS}.new && mv {LOCKS}.new {LOCKS}; fi\n"
+    )
 }
 
 fn refresh(name: &str) -> Vec<String> {

@@ -232,6 +232,14 @@ pub struct DriverOffer {
     /// companion cannot use this offer.
     #[serde(default)]
     pub companions: BTreeMap<CompanionId, String>,
+    /// The end of the releases of the kernels, `-default`, that the prebuilt modules are for, if the distribution signs them for
+    /// Secure Boot. They are in its own repositories, in a version that only its lists tell, and have none of the driver's own; the
+    /// other packages have the same driver version, and come from `repository`.
+    #[serde(default)]
+    pub signed_for: Option<String>,
+    /// The part of their names that the packages of other branches lack, `G06`, if those do not replace them: they are removed first.
+    #[serde(default)]
+    pub generation: Option<String>,
     /// The newest kernel series on which the packages build, `"7.0"`. None if they follow the distribution's kernels.
     #[serde(default)]
     pub newest_kernel: Option<String>,
@@ -254,7 +262,13 @@ impl DriverOffer {
     /// Those of the packages that have the driver's version: its kernel modules and libraries.
     pub fn versioned_packages(&self, desktop: bool) -> &[String] {
         let all = self.packages_for(desktop);
-        &all[..all.len().min(2)]
+        let modules = usize::from(self.signed_for.is_some());
+        &all[modules.min(all.len())..all.len().min(2)]
+    }
+
+    /// Whether its modules are prebuilt and signed for a kernel.
+    pub fn is_signed_for(&self, kernel: &str) -> bool {
+        self.signed_for.as_ref().is_some_and(|end| kernel.ends_with(end))
     }
 }
 
