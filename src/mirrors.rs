@@ -84,6 +84,11 @@ impl Mirrors {
         self.by_prefix.iter().map(|(prefix, mirror)| (prefix.as_str(), mirror.as_str()))
     }
 
+    /// Whether one of them has a login.
+    pub fn has_logins(&self) -> bool {
+        !self.logins.is_empty()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.whole.is_none() && self.by_prefix.is_empty()

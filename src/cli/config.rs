@@ -73,6 +73,29 @@ impl<'de> Deserialize<'de> for Texts {
     }
 }
 
+/// A key. YAML reads an unquoted `yes`, which is an option, as true.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key(String);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Key;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of an option")
+            }
+            fn visit_bool<E>(self, v: bool) -> Result<Key, E> {
+                Ok(Key(if v { "yes" } else { "no" }.to_owned()))
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Key, E> {
+                Ok(Key(v.to_owned()))
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
 /// Where the value of an option comes from that is not on the command line.
 pub enum Origin {
     /// An environment variable.
@@ -174,9 +197,10 @@ const LEFT_OUT: [&str; 3] = ["driver", "cuda", "cudnn"];
 
 fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
     // A file of comments sets nothing.
-    let map: BTreeMap<String, Texts> = yaml::read::<Option<_>>(text)
+    let map: BTreeMap<Key, Texts> = yaml::read::<Option<_>>(text)
         .map(Option::unwrap_or_default)
         .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
+    let map: BTreeMap<String, Texts> = map.into_iter().map(|(Key(key), texts)| (key, texts)).collect();
     let options = shared_options();
     let known: Vec<&str> = options.get_arguments().filter_map(|a| a.get_long()).collect();
     let line_of =
@@ -263,6 +287,7 @@ mod tests {
         }
         assert_eq!(read("power-limit: [300]\n").expect("one number")["power-limit"], ["300"]);
         assert!(read("gpu: [12.10]\n").is_err(), "an unquoted version in a list");
+        assert_eq!(read("yes: true\n").expect("an option")["yes"], ["true"]);
         let listed = read("upgrade: true\nmig: [3g.20gb, 2g.10gb]\n").expect_err("a list");
         assert!(listed.message.contains("line 2: `mig` takes one text"), "{}", listed.message);
         assert!(read("cuda: 12.10\n").is_err(), "an unquoted version");

@@ -70,7 +70,8 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], c
             };
             let (option, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
             let flag = flag(option);
-            Some(set_elsewhere(&config.origin(flag, arguments)?, flag, value, valid))
+            let why = std::error::Error::source(error).map(ToString::to_string);
+            Some(set_elsewhere(&config.origin(flag, arguments)?, flag, value, valid, why))
         }
         _ => None,
     }
@@ -164,8 +165,8 @@ fn given_twice(option: &str, words: &[String]) -> Option<Problem> {
 }
 
 /// A value that an option cannot have and that is not on the command line.
-fn set_elsewhere(origin: &Origin, flag: &str, value: &str, valid: &[String]) -> Problem {
-    let can_be = (!valid.is_empty()).then(|| format!("it can be {}", valid.join(", ")));
+fn set_elsewhere(origin: &Origin, flag: &str, value: &str, valid: &[String], why: Option<String>) -> Problem {
+    let can_be = if valid.is_empty() { why } else { Some(format!("it can be {}", valid.join(", "))) };
     let sentence = format!("{origin} sets {flag} to `{value}`, which it cannot be");
     let command = match origin {
         Origin::Variable(name) => format!("unset {name}"),

@@ -12,6 +12,7 @@ use super::options::{
 use crate::apply;
 use crate::compat::Database;
 use crate::exit::Exit;
+use crate::fetch::Sources;
 use crate::host::{Gpu, MachineKind, Os, architecture_of, assumed_gpus, gpu_states, stock, system_named};
 use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
@@ -19,6 +20,7 @@ use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, files, user_data};
 use crate::text::{quoted, quoted_path, visible};
+use crate::version::Want;
 use clap::ValueEnum;
 use std::path::PathBuf;
 
@@ -173,13 +175,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             let wishes = Wishes {
                 accept_eula: options.accept_eula,
                 reboot: options.reboot.as_str(),
-                mirrors: &sources.mirrors,
+                sources: &sources,
                 binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
             };
             for missing in wishes.missing() {
                 super::say(&format!("note: {missing}"));
             }
-            for file in files(&plan) {
+            let certificates = sources.ca_cert.iter().map(|path| path.display().to_string());
+            for file in files(&plan).into_iter().chain(certificates) {
                 super::say(&format!("note: the image must contain {}", visible(&file)));
             }
             super::print(&user_data(&plan, wishes))?;
@@ -189,7 +192,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             let host = options.host.again(&options.stock, options.facts.as_deref());
             let mut text = render::plan::text(&plan, &host, paint, options.look.verbose, super::width());
             if !plan.is_converged() {
-                text += &format!("{} {}\n", paint.bold("Next:"), next(options, &plan));
+                text += &format!("{} {}\n", paint.bold("Next:"), next(options, &sources, &plan));
             }
             super::print_text(text, options.look.color, !is_elsewhere && options.host.root.is_none())?;
         }
@@ -230,11 +233,28 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
     Some(format!("gpusetup plan --os {spec} {}  # on such a machine", request.options()))
 }
 
+/// The options of a plan that say where things come from.
+fn origins(options: &Options, sources: &Sources) -> Vec<String> {
+    let files = [
+        ("--root", &options.host.root),
+        ("--database", &options.host.database.folder),
+        ("--bundle", &options.bundle.bundle),
+        ("--bundle-key", &options.bundle.bundle_key),
+        ("--locked", &options.request.locked),
+        ("--ca-cert", &sources.ca_cert),
+    ];
+    let files = files.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
+    let mirror = sources.mirrors.of_all().map(|url| format!("--mirror {}", quoted(url)));
+    let below = sources.mirrors.below().map(|pair| format!("--mirrors {}", quoted(&format!("{}={}", pair.0, pair.1))));
+    let flags = [("--allow-older", options.bundle.allow_older), ("--offline", sources.offline)];
+    let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
+    let age = options.request.max_database_age.map(|days| format!("--max-database-age {days}"));
+    files.chain(mirror).chain(below).chain(flags).chain(age).collect()
+}
+
 /// The command that carries the plan out.
-fn next(options: &Options, plan: &Plan) -> String {
-    let folders = [("--root", &options.host.root), ("--database", &options.host.database.folder)];
-    let folders =
-        folders.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
+fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
+    let folders = origins(options, sources).into_iter();
     let is_left_out = |gpu: &&Gpu| gpu.assumed && plan.request.leaves_out(gpu);
     let is_whole = options.out.is_some() || options.host.root.is_some();
     let left_out: Vec<_> = plan.host.gpus.iter().filter(is_left_out).filter(|_| !is_whole).collect();
@@ -250,21 +270,34 @@ fn next(options: &Options, plan: &Plan) -> String {
                 request.assumed_gpus.clear();
                 request.leave_out.retain(|address| !left_out.iter().any(|gpu| gpu.address == *address));
             }
+            if options.request.locked.is_some() {
+                request = request.beside_lock();
+            }
+            // The default in a container is the toolkit alone.
+            let layers = [
+                request.driver == Want::Best && request.cuda.is_wanted(),
+                plan.host.machine.kind == MachineKind::Container,
+            ];
+            let profile = layers.iter().all(|is| *is).then(|| "--profile compute".to_owned());
             // An assumed GPU has its bus address on that host only.
             let places = left_out.iter().map(|_| "--leave-out BUS_ID".to_owned());
             let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([request.options()]);
-            let parts = parts.chain(places);
+            let parts = parts.chain(profile).chain(places);
             parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
         }
     };
+    let login = if sources.mirrors.has_logins() { "; with the mirror's login" } else { "" };
     if options.facts.is_some() || options.stock.os.is_some() || options.host.lspci.is_some() || !options.host.is_meant()
     {
         let name = |gpu: &&Gpu| gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone());
         let names = left_out.iter().map(name).collect::<Vec<_>>().join(" and ");
         let places = if names.is_empty() { names } else { format!("; BUS_ID is the address of {names} there") };
-        return visible(&format!("{apply}  # on that host{places}")).into_owned();
+        return visible(&format!("{apply}  # on that host{places}{login}")).into_owned();
     }
-    visible(&apply).into_owned()
+    match login {
+        "" => visible(&apply).into_owned(),
+        _ => visible(&format!("{apply}  #{login}")).into_owned(),
+    }
 }
 
 /// An address that can stand in a shell's single quotes and a YAML text.

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 #[command(next_help_heading = "Settings")]
 pub struct SettingsOptions {
     /// Keep the driver initialised when no program uses a GPU (persistence mode)
-    #[arg(long, value_enum, env = "GPUSETUP_PERSISTENCE")]
+    #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_PERSISTENCE")]
     pub persistence: Option<SwitchOption>,
     /// Error correction (ECC) of the GPUs' memory; a change needs a reboot
-    #[arg(long, value_enum, env = "GPUSETUP_ECC")]
+    #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_ECC")]
     pub ecc: Option<SwitchOption>,
     /// Power limit of every GPU, in watts: 300
     #[arg(long, value_name = "WATTS", env = "GPUSETUP_POWER_LIMIT", value_parser = power_limit)]
@@ -35,9 +35,9 @@ pub struct SettingsOptions {
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_COMPUTE_MODE")]
     pub compute_mode: Option<ComputeModeOption>,
     /// Keep statistics of the processes that used a GPU (nvidia-smi --query-accounted-apps)
-    #[arg(long, value_enum, env = "GPUSETUP_ACCOUNTING")]
+    #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_ACCOUNTING")]
     pub accounting: Option<SwitchOption>,
-    /// Option of one of the driver's kernel modules: nvidia.NVreg_EnableGpuFirmware=0
+    /// Option of one of the driver's kernel modules: nvidia.NVreg_RestrictProfilingToAdminUsers=0
     ///
     /// May be given several times. Modules are nvidia, nvidia_uvm, nvidia_modeset, nvidia_drm and nvidia_peermem.
     #[arg(
@@ -58,10 +58,17 @@ pub struct SettingsOptions {
     #[arg(long, value_name = "LAYOUT", env = "GPUSETUP_MIG")]
     pub mig: Option<String>,
     /// Services that use the GPUs, such as DCGM and kubelet: keep them (a change of the MIG mode is refused), or stop them meanwhile
-    #[arg(long, value_enum, value_name = "WHAT", env = "GPUSETUP_MIG_SERVICES", default_value = "keep")]
+    #[arg(
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "WHAT",
+        env = "GPUSETUP_MIG_SERVICES",
+        default_value = "keep"
+    )]
     pub mig_services: MigServicesOption,
     /// Hold the kernel and the driver at their versions, or let them follow the system's updates
-    #[arg(long, value_enum, env = "GPUSETUP_UPDATES")]
+    #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_UPDATES")]
     pub updates: Option<UpdatesOption>,
 }
 
@@ -140,6 +147,7 @@ fn lock(text: &str) -> Result<Lock, String> {
     };
     let (least, most) = text.split_once(',').map_or((text, text), |pair| pair);
     match (clock(least), clock(most)) {
+        (Some(least), Some(most)) if least > most => Err(format!("MIN,MAX is expected, and {least} is more than {most}")),
         (Some(least), Some(most)) if least <= most => Ok(Lock(Some(Clocks { least, most }))),
         _ => Err("a clock in MHz, two as MIN,MAX, or default is expected; nvidia-smi -q -d SUPPORTED_CLOCKS shows what a GPU \
              accepts"
@@ -208,6 +216,9 @@ impl SettingsOptions {
         let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
         let stops_users = self.mig_services == MigServicesOption::Stop;
         let mig = self.mig.as_ref().map(|text| MigRequest { stops_users, ..MigRequest::of(layout(text)) });
+        if stops_users && mig.is_none() {
+            return Err(Problem::usage("--mig-services: it is for --mig, which is not there"));
+        }
         Ok(Settings { states: states.into_iter().flatten().collect(), module_options, vgpu_token, updates, mig })
     }
 }

@@ -127,6 +127,9 @@ impl LayoutFile {
         if whole.version != "v1" {
             return Err(FileError::Form(format!("its version is {:?}; gpusetup reads v1", whole.version)));
         }
+        if whole.mig_configs.is_empty() {
+            return Err(FileError::Form("it has no configurations: mig-configs is empty".to_owned()));
+        }
         for (configuration, entries) in &whole.mig_configs {
             let problem = match entries.as_slice() {
                 [] => Some("has no entries".to_owned()),

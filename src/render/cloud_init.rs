@@ -1,7 +1,7 @@
 //! A plan as cloud-init user-data: a config file that pins what was chosen, and one command. gpusetup does the rest on the
 //! machine, against the host as it is then: packages and kernels may have been upgraded since, and devices renumbered.
 
-use crate::mirrors::Mirrors;
+use crate::fetch::Sources;
 use crate::plan::Plan;
 use crate::resolve::Method;
 use crate::text::{is_hidden, visible};
@@ -14,8 +14,8 @@ pub struct Wishes<'a> {
     pub accept_eula: bool,
     /// The value of `--reboot` there.
     pub reboot: &'a str,
-    /// What stands in for NVIDIA's servers there too.
-    pub mirrors: &'a Mirrors,
+    /// Where artifacts come from there too.
+    pub sources: &'a Sources,
     /// Where the binary comes from, with its sum; none where the image has it.
     pub binary: Option<(&'a str, &'a str)>,
 }
@@ -25,7 +25,13 @@ impl Wishes<'_> {
     pub fn missing(&self) -> Vec<&'static str> {
         let licences = "apply stops with exit code 2 until NVIDIA's licences are accepted: add --accept-eula";
         let program = "the image must contain gpusetup: otherwise add --binary-url URL --binary-sha256 SUM";
-        let missing = [(!self.accept_eula).then_some(licences), self.binary.is_none().then_some(program)];
+        let login = "user-data is read by more than its machine, so the mirror's login is left out: add it there to mirror or mirrors";
+        let has_login = self.sources.mirrors.has_logins();
+        let missing = [
+            (!self.accept_eula).then_some(licences),
+            self.binary.is_none().then_some(program),
+            has_login.then_some(login),
+        ];
         missing.into_iter().flatten().collect()
     }
 }
@@ -53,8 +59,10 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
             key("modules", &d.modules.to_string());
         }
         (Some(d), None) => {
-            // The branch: a point release may be gone from the repositories by the time the machine boots.
-            key("driver", &d.branch);
+            // A point release may be gone from the repositories by the time the machine boots. A runfile is not, and another one
+            // may lack what was planned with it.
+            let version = d.version.to_string();
+            key("driver", if d.method == Method::Runfile { &version } else { &d.branch });
             key("modules", &d.modules.to_string());
             let method = match d.method {
                 Method::Auto | Method::Packages => "packages",
@@ -87,8 +95,11 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     }
     key("reboot", wishes.reboot);
     // Without their logins: user-data is read by more than its machine.
-    if let Some(mirror) = wishes.mirrors.of_all() {
+    if let Some(mirror) = wishes.sources.mirrors.of_all() {
         key("mirror", mirror);
+    }
+    if let Some(file) = &wishes.sources.ca_cert {
+        key("ca-cert", &file.display().to_string());
     }
     let mut list = |name: &str, values: Vec<String>| {
         if !values.is_empty() {
@@ -102,7 +113,10 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     if plan.request.library_path {
         config += "      library-path: true\n";
     }
-    let mut below = wishes.mirrors.below().peekable();
+    if wishes.sources.offline {
+        config += "      offline: true\n";
+    }
+    let mut below = wishes.sources.mirrors.below().peekable();
     if below.peek().is_some() {
         config += "      mirrors:\n";
     }

@@ -285,6 +285,20 @@ impl Request {
         }
     }
 
+    /// What a request adds to a lock file, which has the versions.
+    pub fn beside_lock(&self) -> Self {
+        Self {
+            prefix: self.prefix.clone(),
+            cache: self.cache.clone(),
+            assumed_gpus: self.assumed_gpus.clone(),
+            leave_out: self.leave_out.clone(),
+            imex_peers: self.imex_peers.clone(),
+            library_path: self.library_path,
+            settings: self.settings.clone(),
+            ..Self::no_wishes(self.today.clone())
+        }
+    }
+
     /// The command-line options that give this request.
     pub fn options(&self) -> String {
         let plain = Self::no_wishes(self.today.clone());

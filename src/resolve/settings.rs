@@ -68,13 +68,21 @@ pub enum Updates {
 
 /// The text is not an option of one of the driver's modules.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not MODULE.OPTION=VALUE with one of the driver's modules: {}", MODULES.join(", "))]
+#[error("`{text}` is not one MODULE.OPTION=VALUE without blanks, with one of the driver's modules: {}", MODULES.join(", "))]
 pub struct ModuleOptionError {
     text: String,
 }
 
 /// The driver's kernel modules that take options.
 const MODULES: [&str; 5] = ["nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"];
+
+/// Whether another option follows behind a comma: `0,nvidia.NVreg_X=1`.
+fn has_another(value: &str) -> bool {
+    value.split(',').skip(1).any(|part| {
+        let module = part.split_once('.').map(|(module, _)| module.trim().replace('-', "_"));
+        part.contains('=') && module.is_some_and(|module| MODULES.contains(&&*module))
+    })
+}
 
 impl FromStr for ModuleOption {
     type Err = ModuleOptionError;
@@ -83,13 +91,15 @@ impl FromStr for ModuleOption {
         let parts = || {
             let (option, value) = text.trim().split_once('=')?;
             let (module, name) = option.split_once('.')?;
-            Some((module.replace('-', "_"), name, value))
+            // The value has no blanks, so these do nothing.
+            let bare = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+            Some((module.replace('-', "_"), name, bare))
         };
         let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         // modprobe splits a line at blanks, and quotes protect only whole values.
         let is_value = |value: &str| {
             let plain = |c: char| c.is_ascii_graphic() && !"\"'\\#".contains(c);
-            !value.is_empty() && value.len() <= 256 && value.chars().all(plain)
+            !value.is_empty() && value.len() <= 256 && value.chars().all(plain) && !has_another(value)
         };
         match parts() {
             Some((module, name, value)) if MODULES.contains(&&*module) && is_name(name) && is_value(value) => {
@@ -157,6 +167,9 @@ mod tests {
         assert_eq!(option("nvidia-uvm.uvm_disable_hmm=1").as_deref(), Ok("nvidia_uvm.uvm_disable_hmm=1"));
         let registry = "nvidia.NVreg_RegistryDwords=RMUseSwI2c=0x01;RMI2cSpeed=100";
         assert_eq!(option(registry).as_deref(), Ok(registry));
+        let quoted = "nvidia.NVreg_RegistryDwords=\"RMUseSwI2c=0x01;RMI2cSpeed=100\"";
+        assert_eq!(option(quoted).as_deref(), Ok(registry));
+        assert_eq!(option("nvidia.x=a,b=1").as_deref(), Ok("nvidia.x=a,b=1"));
         for bad in [
             "",
             "nvidia",
@@ -166,7 +179,8 @@ mod tests {
             "nvidia.x=1 y=2",
             "nvidia.x=a\nb",
             "nvidia.x y=1",
-            "nvidia.x=\"1\"",
+            "nvidia.x=1\"",
+            "nvidia.x=1,nvidia-uvm.y=2",
             "nvidia.x=1#",
             "nvidia.=1",
         ] {

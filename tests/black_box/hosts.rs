@@ -58,6 +58,13 @@ fn the_driver_of_a_container_is_its_hosts() {
     assert_eq!(layers("container", &["--profile", "compute"]), (true, true, false));
     assert_eq!(layers("container", &["--profile", "driver"]), (true, false, false));
     assert_eq!(layers("container", &["--driver", "580"]), (true, true, false));
+    let facts = tree.path().join("facts.json");
+    let next = |arguments: &[&str]| {
+        let ran = run(&[&["plan", "--facts", facts.to_str().expect("UTF-8")], arguments].concat());
+        ran.out.lines().last().expect("a line").to_owned()
+    };
+    assert_eq!(next(&["--profile", "compute"]), "Next: sudo gpusetup apply --profile compute  # on that host");
+    assert_eq!(next(&[]), "Next: sudo gpusetup apply --profile toolkit  # on that host");
 }
 
 #[test]

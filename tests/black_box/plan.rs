@@ -704,3 +704,16 @@ fn a_name_means_the_gpu_that_drivers_listed_first() {
     let doubtful = host.run(&["plan", "--gpu", "a10", "--driver", "455", "--method", "runfile", "--profile", "driver"]);
     assert!(doubtful.out.contains("whether driver 455.45.01 supports NVIDIA A10 is not known"), "{}", doubtful.out);
 }
+
+#[test]
+fn the_next_command_takes_everything_from_where_the_plan_does() {
+    let mirrors =
+        ["--mirror", "http://me:hunter2@one.example/n", "--mirrors", "https://a.example/x=http://b.example/y"];
+    let others = ["--offline", "--max-database-age", "5000"];
+    let ran =
+        run(&[&["plan", "--os", "rocky-9", "--gpu", "h100", "--profile", "driver"][..], &mirrors, &others].concat());
+    let next = ran.out.lines().last().expect("a line");
+    let wanted = "Next: sudo gpusetup apply --mirror http://one.example/n --mirrors https://a.example/x=http://b.example/y \
+                  --offline --max-database-age 5000 --profile driver  # on that host; with the mirror's login";
+    assert_eq!(next, wanted);
+}

@@ -13,15 +13,26 @@ fn config_in(user_data: &str) -> String {
 
 #[test]
 fn user_data_leads_to_the_same_choice() {
-    let ask = ["plan", "--gpu", "10de:20b2", "--cuda", "12.4", "--format", "cloud-init", "--accept-eula"];
+    let ask = [
+        "plan",
+        "--os",
+        "debian-12",
+        "--gpu",
+        "10de:20b2",
+        "--cuda",
+        "12.4",
+        "--format",
+        "cloud-init",
+        "--accept-eula",
+    ];
     let said = run(&ask);
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("\n  - [gpusetup, apply, --unattended]\n"), "{}", said.out);
     let config = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(config.path(), config_in(&said.out)).expect("written");
     let config = config.path().display().to_string();
-    let there = run(&["plan", "--config", &config, "--gpu", "10de:20b2", "--json"]).json();
-    let here = run(&["plan", "--gpu", "10de:20b2", "--cuda", "12.4", "--json"]).json();
+    let there = run(&["plan", "--os", "debian-12", "--config", &config, "--gpu", "10de:20b2", "--json"]).json();
+    let here = run(&["plan", "--os", "debian-12", "--gpu", "10de:20b2", "--cuda", "12.4", "--json"]).json();
     assert_eq!(there["selection"], here["selection"]);
 
     let parts = ["--components", "nvcc,cublas"];
@@ -33,8 +44,17 @@ fn user_data_leads_to_the_same_choice() {
     let config = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(config.path(), config_in(&mirrored)).expect("written");
     let config = config.path().display().to_string();
-    let there = run(&["plan", "--config", &config, "--gpu", "10de:20b2", "--format", "sh"]).out;
+    let there = run(&["plan", "--os", "debian-12", "--config", &config, "--gpu", "10de:20b2", "--format", "sh"]).out;
     assert!(there.contains(" http://two.example/n/cuda/12.4"), "{there}");
+
+    // The runfile of the planned version has a Fabric Manager; the newest of its branch need not.
+    let fleet = ["plan", "--os", "debian-12", "--gpu", "8xh100"];
+    let said = run(&[&fleet[..], &["--format", "cloud-init", "--offline"]].concat());
+    let planned = run(&[&fleet[..], &["--json"]].concat()).json();
+    assert_eq!(text(&planned, "/selection/driver/method"), "runfile");
+    let config = config_in(&said.out);
+    assert!(config.contains(&format!("driver: \"{}\"\n", text(&planned, "/selection/driver/version"))), "{config}");
+    assert!(config.contains("offline: true\n"), "{config}");
 
     let sum = "0".repeat(64);
     let fetched = run(&[
