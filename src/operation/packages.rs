@@ -11,8 +11,8 @@ use crate::ids::CheckId;
 use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
 use crate::packages::supply::Supply;
 use crate::packages::{
-    Interruption, Note, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, pattern_matches,
-    upstream, words,
+    Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, pattern_matches, upstream,
+    words,
 };
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
@@ -405,8 +405,8 @@ fn driver_before(on: &System, done: &Transaction) -> io::Result<BTreeMap<String,
 
 /// Does something while no lock keeps packages of repositories that gpusetup added away: those of another branch of the driver.
 fn without_locks<T>(on: &System, manager: PackageManager, work: impl FnOnce() -> T) -> io::Result<T> {
-    let find = of(manager).added.as_ref().and_then(|format| format.locks);
-    let locks: Vec<Note> = find.map_or_else(|| Ok(Vec::new()), |find| find(on))?;
+    let known = of(manager).added.as_ref().and_then(|format| format.locks.as_ref());
+    let locks = known.map_or_else(|| Ok(Vec::new()), |known| (known.all)(on))?;
     let run =
         |argv: &[String]| judge(&argv.join(" "), &on.run(&program(argv.to_vec()))?, None).map_err(io::Error::other);
     locks.iter().try_for_each(|lock| run(&lock.remove))?;
