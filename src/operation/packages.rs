@@ -100,7 +100,8 @@ impl Packages {
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        let remove = [self.remove.as_slice(), &self.remove_like].concat().join(", ");
+        let drivers = self.remove_like.iter().map(|pattern| format!("the driver of {pattern}"));
+        let remove = self.remove.iter().cloned().chain(drivers).collect::<Vec<_>>().join(", ");
         match (self.install.is_empty(), remove.is_empty()) {
             (_, true) => format!("install {}", self.install.join(", ")),
             (true, false) => format!("remove {remove}"),
@@ -874,6 +875,7 @@ mod tests {
         assert_eq!(gone, ["nvidia-compute-G06", "nvidia-modprobe", "nvidia-open-driver-G06-signed-kmp-default"]);
         assert_eq!(driver_of(&wanted, &gone, &here(&before)).len(), 2, "what has the driver's version");
         assert!(wanted.to_go(&here(&[("nvidia-modprobe", "595.45.04-1"), ("nvidia-compute-G07", "1")])).is_empty());
+        assert_eq!(wanted.describe(), "remove the driver of *-G06*");
         let script = wanted.shell();
         assert!(script.contains("case $name in *-G06*)") && script.contains("xargs -r zypper"), "{script}");
     }
