@@ -348,7 +348,7 @@ impl AddRepository {
         for file in self.files() {
             out += &file.shell();
         }
-        out.extend(format.remove_locks.map(|line| line(&self.name)));
+        out.extend(format.locks.as_ref().map(|locks| (locks.removal)(&self.name)));
         for argv in self.notes().into_iter().chain([(format.refresh)(&self.name)]) {
             out += &argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
             out.push('\n');

@@ -11,8 +11,8 @@ use crate::ids::CheckId;
 use crate::packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
 use crate::packages::supply::Supply;
 use crate::packages::{
-    Interruption, Note, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, pattern_matches,
-    upstream, words,
+    Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, pattern_matches, upstream,
+    words,
 };
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
@@ -100,7 +100,8 @@ impl Packages {
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        let remove = [self.remove.as_slice(), &self.remove_like].concat().join(", ");
+        let drivers = self.remove_like.iter().map(|pattern| format!("the driver of {pattern}"));
+        let remove = self.remove.iter().cloned().chain(drivers).collect::<Vec<_>>().join(", ");
         match (self.install.is_empty(), remove.is_empty()) {
             (_, true) => format!("install {}", self.install.join(", ")),
             (true, false) => format!("remove {remove}"),
@@ -405,8 +406,8 @@ fn driver_before(on: &System, done: &Transaction) -> io::Result<BTreeMap<String,
 
 /// Does something while no lock keeps packages of repositories that gpusetup added away: those of another branch of the driver.
 fn without_locks<T>(on: &System, manager: PackageManager, work: impl FnOnce() -> T) -> io::Result<T> {
-    let find = of(manager).added.as_ref().and_then(|format| format.locks);
-    let locks: Vec<Note> = find.map_or_else(|| Ok(Vec::new()), |find| find(on))?;
+    let known = of(manager).added.as_ref().and_then(|format| format.locks.as_ref());
+    let locks = known.map_or_else(|| Ok(Vec::new()), |known| (known.all)(on))?;
     let run =
         |argv: &[String]| judge(&argv.join(" "), &on.run(&program(argv.to_vec()))?, None).map_err(io::Error::other);
     locks.iter().try_for_each(|lock| run(&lock.remove))?;
@@ -874,6 +875,7 @@ mod tests {
         assert_eq!(gone, ["nvidia-compute-G06", "nvidia-modprobe", "nvidia-open-driver-G06-signed-kmp-default"]);
         assert_eq!(driver_of(&wanted, &gone, &here(&before)).len(), 2, "what has the driver's version");
         assert!(wanted.to_go(&here(&[("nvidia-modprobe", "595.45.04-1"), ("nvidia-compute-G07", "1")])).is_empty());
+        assert_eq!(wanted.describe(), "remove the driver of *-G06*");
         let script = wanted.shell();
         assert!(script.contains("case $name in *-G06*)") && script.contains("xargs -r zypper"), "{script}");
     }

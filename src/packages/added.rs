@@ -37,6 +37,15 @@ pub struct Note {
 /// Finds the notes about a repository of this name, signed by keys with these fingerprints.
 pub type FindNotes = fn(&System, name: &str, fingerprints: &[&str]) -> io::Result<Vec<Note>>;
 
+/// Locks that keep some versions of packages of one repository away.
+#[derive(Debug)]
+pub struct RepositoryLocks {
+    /// Finds those of all repositories that gpusetup added.
+    pub all: fn(&System) -> io::Result<Vec<Note>>,
+    /// A line of a script that removes those of a repository, by its name.
+    pub removal: fn(name: &str) -> String,
+}
+
 /// A folder of a host, and the options that have the manager read another one instead.
 pub type Folder = (&'static str, fn(&str) -> Vec<String>);
 
@@ -55,10 +64,8 @@ pub struct RepositoryFormat {
     pub notes: fn(&NewRepository) -> Vec<Vec<String>>,
     /// The notes that the manager has.
     pub noted: FindNotes,
-    /// The locks of all repositories that gpusetup added, if the manager has such locks.
-    pub locks: Option<fn(&System) -> io::Result<Vec<Note>>>,
-    /// A line of a script that removes the locks of a repository, by its name, if the manager has such locks.
-    pub remove_locks: Option<fn(name: &str) -> String>,
+    /// Its locks, if the manager keeps packages of a repository away with locks.
+    pub locks: Option<RepositoryLocks>,
     /// Whether its files or notes say which branch comes from it, so that new ones change the branch.
     pub has_branch: bool,
     /// The command that fetches the lists of this repository alone, by its name, and fails if the keys do not sign them.

@@ -217,7 +217,7 @@ fn not_mixed(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
 /// libraries, and a second source of the same vendor would compete with it.
 fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let of_toolkit = request.toolkit_method == ToolkitMethod::Repository && request.cuda.is_wanted();
-    let is_requested = of_toolkit || request.method == Method::Repository;
+    let is_requested = of_toolkit || request.method == Method::Repository && request.driver.is_wanted();
     let other = of_another_system(host.database, host.distribution, host.facts).filter(|_| is_requested);
     let Some(other) = other else { return Ok(()) };
     let sentence = causes::another_systems(other, &host.facts.os.name);

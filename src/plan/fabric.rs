@@ -140,9 +140,12 @@ pub fn with_packages(
 ) -> Conflict {
     let is_of_plan = matches!(conflict.kind, ConflictKind::Blocked | ConflictKind::Request);
     let is_refused = is_of_plan && [CheckId::GS301, CheckId::GS801].iter().any(|id| conflict.check == Some(*id));
-    let methods = [Method::Auto, Method::Repository].into_iter();
-    let methods = methods.filter(|method| is_refused && *method != request.method);
-    let packaged = methods.map(|method| Request { method, ..request.clone() }).find_map(|asked| {
+    let methods = [Method::Auto, Method::Repository].into_iter().filter(|method| *method != request.method);
+    let others = methods.map(|method| Request { method, ..request.clone() });
+    // Of the driver that was named, the modules may not be signed.
+    let is_named = conflict.check == Some(CheckId::GS301) && matches!(request.driver, Want::Meeting(_));
+    let any = is_named.then(|| Request { driver: Want::Best, method: Method::Auto, ..request.clone() });
+    let packaged = others.chain(any).filter(|_| is_refused).find_map(|asked| {
         let gives = format!("fits: {}", gives(&asked)?);
         Some(Hint::asking("", asked).giving(gives))
     });

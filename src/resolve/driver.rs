@@ -451,7 +451,7 @@ fn addable<'a>(
 /// version.
 fn signed<'a>(database: &'a Database, offer: &'a DriverOffer, facts: &Facts) -> Option<Known<'a>> {
     let is_for_kernel = facts.kernel().is_some_and(|kernel| offer.is_signed_for(kernel));
-    let is_here = is_for_kernel && offer.archs.iter().any(|arch| *arch == facts.machine.arch);
+    let is_here = is_for_kernel && offer.archs.contains(&facts.machine.arch);
     let modules = offer.packages.first().filter(|_| is_here)?;
     let version = upstream(facts.offered.as_ref()?.get(modules)?).filter(|version| version.branch == offer.branch)?;
     let repository = database.package_repository(offer.repository.adds.as_deref()?)?;

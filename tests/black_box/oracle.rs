@@ -8,7 +8,7 @@ use gpusetup::compat::{
     DriverVariant, Fabric, Maturity, ModuleFlavour,
 };
 use gpusetup::database::embedded;
-use gpusetup::host::{Facts, Origin, Toolkit};
+use gpusetup::host::{Facts, Origin, SecureBoot, Toolkit};
 use gpusetup::resolve::{Method, Prefer, Request, Selection, resolve};
 use gpusetup::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
 use std::collections::BTreeMap;
@@ -64,11 +64,14 @@ fn the_resolver_agrees_with_the_oracle() {
                 loop {
                     // Every GPU once with no wishes, then varied hosts.
                     let n = next.fetch_add(1, Ordering::Relaxed);
-                    let (facts, request) = match n {
+                    let (mut facts, request) = match n {
                         n if n < plain => fleet.plain(n),
                         n if n < plain + VARIED => fleet.host(n - plain),
                         _ => break,
                     };
+                    if n % 3 == 0 {
+                        facts.secure_boot = SecureBoot::Enabled;
+                    }
                     answers.fetch_add(usize::from(agree(&database, n, &facts, &request)), Ordering::Relaxed);
                 }
             });
@@ -126,7 +129,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     let cards = facts.gpus.iter().map(|g| card(db, facts, g, request)).collect::<Option<Vec<_>>>()?;
     let drivers = if request.driver.is_wanted() {
         let mut all: Vec<_> = drivers(db, facts, request, &cards).into_iter().map(Some).collect();
-        let secure = facts.secure_boot == gpusetup::host::SecureBoot::Enabled;
+        let secure = facts.secure_boot == SecureBoot::Enabled;
         all.sort_by_cached_key(|driver| preference(driver, request, secure));
         all
     } else {

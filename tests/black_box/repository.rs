@@ -277,6 +277,8 @@ fn with_secure_boot_suse_has_its_own_signed_modules() {
     assert!(refused.code == 5 && refused.err.contains("GS301"), "{}", refused.err);
     let instead = "try: gpusetup plan --facts - --profile driver  # fits: driver 595.71.05";
     assert!(refused.err.contains(instead), "{}", refused.err);
+    let refused = plan(&secure, &["--driver", "595.99.02"]);
+    assert!(refused.code == 5 && refused.err.contains(instead), "{}", refused.err);
     // Without Secure Boot, NVIDIA's newest is built; and these are for other kernels.
     let newest = plan(&facts("disabled", "150700.51-default"), &[]).json();
     assert!(newest["steps"].to_string().contains("nvidia-open-driver-G07\""), "{newest}");

@@ -15,7 +15,6 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     notes: |_| Vec::new(),
     noted: |_, _, _| Ok(Vec::new()),
     locks: None,
-    remove_locks: None,
     has_branch: true,
     refresh,
 };

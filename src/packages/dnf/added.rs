@@ -14,7 +14,6 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     notes: keys::import,
     noted: |system, _, fingerprints| keys::trusted(system, fingerprints),
     locks: None,
-    remove_locks: None,
     has_branch: false,
     refresh,
 };

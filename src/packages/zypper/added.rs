@@ -2,7 +2,7 @@
 //! zypper has no setting by which only some packages come from a repository, and no locks of all packages but some.
 
 use super::{LOCKS, REPOSITORIES, locks};
-use crate::packages::added::{HEADER, NewRepository, Note, RepositoryFormat};
+use crate::packages::added::{HEADER, NewRepository, Note, RepositoryFormat, RepositoryLocks};
 use crate::packages::configuration;
 use crate::packages::manager::words;
 use crate::packages::rpm::keys;
@@ -19,8 +19,7 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     folders: &[(REPOSITORIES, |folder| vec!["--reposd-dir".to_owned(), folder.to_owned()])],
     notes,
     noted,
-    locks: Some(all_locks),
-    remove_locks: Some(remove_locks),
+    locks: Some(RepositoryLocks { all: all_locks, removal: remove_locks }),
     has_branch: true,
     refresh,
 };
@@ -167,5 +166,14 @@ mod tests {
         let note = locked(&on, "r").expect("read").expect("locks");
         assert_eq!(note.remove.join(" "), "zypper --non-interactive removelock --repo gpusetup-r nvidia-* >= 581 x*");
         assert_eq!(note.make[2], "addlock");
+        let names = |notes: Vec<Note>| notes.into_iter().map(|note| note.make[4].clone()).collect::<Vec<_>>();
+        assert_eq!(names(all_locks(&on).expect("read")), ["gpusetup-r"]);
+        // A script removes them, and no others.
+        let file = dir.path().join("etc/zypp/locks");
+        let script = remove_locks("r").replace(LOCKS, file.to_str().expect("UTF-8"));
+        let ran = std::process::Command::new("sh").args(["-ec", &script]).status().expect("sh runs");
+        let left = std::fs::read_to_string(&file).expect("there");
+        assert!(ran.success() && all_locks(&on).expect("read").is_empty(), "{left}");
+        assert_eq!(locks(&left).expect("readable").len(), 2, "{left}");
     }
 }
