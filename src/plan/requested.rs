@@ -5,9 +5,8 @@ use super::{Step, StepId};
 use crate::causes;
 use crate::compat::{Companion, Database};
 use crate::host::MachineKind;
-use crate::resolve::{Conflict, Hint, Request, Supply};
+use crate::resolve::{Conflict, Hint, Supply};
 use crate::text::all_of;
-use std::collections::BTreeSet;
 
 /// The step of a plan without a driver; none if nothing is requested.
 pub fn without_driver(context: &StepContext) -> Option<Step> {
@@ -18,9 +17,11 @@ pub fn without_driver(context: &StepContext) -> Option<Step> {
     (!titles.is_empty()).then(|| skipped(StepId::InstallCompanions, title, "this plan chooses no driver"))
 }
 
-/// The suggestion to leave out the companions that the user asks for.
-pub fn without(context: &StepContext) -> Hint {
-    Hint::asking("without it", Request { companions: BTreeSet::new(), ..context.request.clone() })
+/// The suggestion to leave out one of the companions that the user asks for.
+pub fn without(context: &StepContext, of: &Companion) -> Hint {
+    let mut request = context.request.clone();
+    request.companions.remove(&of.id);
+    Hint::asking("without it", request)
 }
 
 /// Refuses a requested companion that no repository has which gpusetup can use on this host.
@@ -42,5 +43,5 @@ pub fn not_without_source(database: &Database, context: &StepContext) -> Result<
         (_, Some(oldest)) => format!("it needs driver branch {} or newer, not {}", oldest.branch, driver.version),
         (_, None) => format!("no package of it is known for {}", context.facts.os.name),
     };
-    Err(Conflict::request(format!("{title} cannot be installed (--with {id}): {why}")).hint(without(context)))
+    Err(Conflict::request(format!("{title} cannot be installed (--with {id}): {why}")).hint(without(context, of)))
 }

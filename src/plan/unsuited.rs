@@ -34,7 +34,7 @@ fn not_with_another_driver(context: &StepContext, of: &Companion, driver: &Chose
         );
         let instead = Request { modules: Some(modules), upgrade: true, ..context.request.clone() };
         let can = context.chosen.cards.iter().all(|card| card.modules.contains(&modules));
-        let conflict = Conflict::request(sentence).hint(without(context));
+        let conflict = Conflict::request(sentence).hint(without(context, of));
         return Err(if can { conflict.hint(Hint::asking("with those kernel modules", instead)) } else { conflict });
     }
     if of.driver.packaged && !is_packaged(driver) {
@@ -43,7 +43,7 @@ fn not_with_another_driver(context: &StepContext, of: &Companion, driver: &Chose
              packages",
             driver.version
         );
-        return Err(Conflict::request(sentence).hint(without(context)));
+        return Err(Conflict::request(sentence).hint(without(context, of)));
     }
     Ok(())
 }
@@ -69,5 +69,5 @@ fn not_beside_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriv
         }
         GpuDirect::Peermem | GpuDirect::Unloaded(_) | GpuDirect::Unknown => return Ok(()),
     };
-    Err(conflict.hint(without(context)))
+    Err(conflict.hint(without(context, of)))
 }

@@ -13,7 +13,7 @@ use gpusetup::render::script::sh;
 use gpusetup::resolve::{Conflict, Method, Prefer, Request, Settings, summary};
 use gpusetup::text::quoted;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 #[derive(Deserialize)]
@@ -59,6 +59,9 @@ struct Host {
     upgrade: bool,
     #[serde(default)]
     settings: Settings,
+    /// What is asked for beside the driver.
+    #[serde(default)]
+    with: BTreeSet<CompanionId>,
 }
 
 #[test]
@@ -161,6 +164,7 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         method: host.method.unwrap_or(Method::Auto),
         upgrade: host.upgrade,
         settings: host.settings.clone(),
+        companions: host.with.clone(),
         ..no_wishes()
     };
     (facts, request)
