@@ -53,6 +53,8 @@ struct Host {
     /// Nor do these.
     #[serde(default, rename = "with")]
     _with: Option<serde::de::IgnoredAny>,
+    #[serde(default, rename = "rdma")]
+    _rdma: Option<serde::de::IgnoredAny>,
 }
 
 impl Host {
