@@ -136,13 +136,23 @@ pub fn rebuild_modules(context: &StepContext) -> Vec<Act> {
 fn load_module(context: &StepContext, of: &Companion, module: &str) -> Vec<Act> {
     let Some(path) = of.module_file() else { return Vec::new() };
     let file = context.file(module_at_boot(&path, of, module));
-    let loaded = context.facts.loaded_modules.iter().flatten();
-    // The kernel writes dashes as underscores.
-    let is_loaded = loaded.map(|loaded| loaded.name.as_str()).any(|name| name == module.replace('-', "_"));
+    let is_loaded = is_loaded(context.facts, module);
     let is_kept = context.chosen.driver.as_ref().is_some_and(ChosenDriver::is_kept);
     let run = Run::new(["modprobe", module], 60).undone_by(["modprobe", "--remove", module]);
     let load = Act { operation: run.into(), satisfied: is_loaded && is_kept };
     [file].into_iter().chain((!context.facts.machine.is_tree).then_some(load)).collect()
+}
+
+/// Unloads the kernel modules of companions, which use the driver that is replaced.
+pub fn unload_modules(context: &StepContext) -> impl Iterator<Item = Act> {
+    let modules = context.known_companions.iter().filter_map(|of| of.kernel_module.as_deref());
+    let loaded = modules.filter(|module| is_loaded(context.facts, module));
+    loaded.map(|module| Act::needed(Run::new(["modprobe", "--remove", module], 60).undone_by(["modprobe", module])))
+}
+
+/// Whether the running kernel has this module. It writes dashes as underscores.
+fn is_loaded(facts: &Facts, module: &str) -> bool {
+    facts.loaded_modules.iter().flatten().any(|loaded| loaded.name == module.replace('-', "_"))
 }
 
 /// The packages with the modules that reach the NVSwitches, if the kernel's own package may lack them and a repository has them.

@@ -1,6 +1,6 @@
 //! The step that installs the driver: from packages, or from NVIDIA's runfile.
 
-use super::companions::{former_packages, let_go, module_packages, rebuild_modules, tool};
+use super::companions::{former_packages, let_go, module_packages, rebuild_modules, tool, unload_modules};
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Artifact, DriverOffer, ModuleFlavour};
@@ -148,6 +148,7 @@ fn runfile(context: &StepContext, title: String, why: &str, artifact: &Artifact,
     // NVIDIA's installer replaces no driver that something uses.
     let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
     let stopped = let_go(context.facts, manager, context.known_companions);
+    let stopped = stopped.into_iter().chain(unload_modules(context));
     let acts = [Act::needed(download)].into_iter().chain(stopped).chain([Act::needed(run)]).collect();
     let mut out = step(StepId::InstallDriver, title, why, acts);
     // It is unpacked in the temporary directory and then installed; the compressed file is not much smaller than either copy.

@@ -232,10 +232,27 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
             assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
         }
     }
-    // The rest of the request stays.
-    let said = changed("ubuntu-22.04", "a100", &["--with", "peermem,dcgm"], |facts| with_adapter(facts, true));
-    let suggested = said.err.lines().find(|line| line.starts_with("try: ")).expect("a suggestion");
-    assert!(suggested.contains("--with dcgm") && !suggested.contains("peermem"), "{suggested}");
+    // What is suggested leaves out that one only.
+    let said = run(&["plan", "--os", "ubuntu-22.04", "--gpu", "a100", "--profile", "driver", "--with", "gds,peermem"]);
+    assert!(said.err.contains("--profile driver --with gds  # without it"), "{}", said.err);
+}
+
+#[test]
+fn a_runfile_replaces_no_driver_that_these_modules_use() {
+    let loaded = |names: &[&str]| {
+        let plan = changed("ubuntu-22.04", "v100", &["--upgrade", "--method", "runfile", "--json"], |facts| {
+            with_adapter(facts, true);
+            facts["loaded_modules"] = names.iter().map(|name| json!({ "name": name, "version": null })).collect();
+            let driver = json!({ "version": "570.133.20", "origin": "runfile", "modules": "proprietary", "evidence": "libcuda" });
+            facts["driver"] = driver;
+        });
+        let plan = plan.json();
+        let argv = operations(&plan, "install-driver").into_iter().filter_map(|act| act.get("argv").cloned());
+        argv.filter(|argv| argv[0] == "modprobe").collect::<Vec<_>>()
+    };
+    let unload = json!(["modprobe", "--remove", "nvidia-peermem"]);
+    assert_eq!(loaded(&["nvidia", "nvidia_peermem"]), [unload]);
+    assert_eq!(loaded(&["nvidia", "nvidia_uvm"]), [Value::Null; 0]);
 }
 
 #[test]

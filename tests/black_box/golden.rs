@@ -6,14 +6,14 @@ use crate::fleet;
 use crate::fleet::{no_wishes, switch, unit};
 use gpusetup::compat::{CompanionId, Database};
 use gpusetup::database::embedded;
-use gpusetup::host::{Facts, InstalledCompanion, InstalledDriver, NvSwitch, Origin, Toolkit};
+use gpusetup::host::{Facts, InstalledCompanion, InstalledDriver, NvSwitch, Origin, Rdma, Toolkit};
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, State, plan};
 use gpusetup::render::script::sh;
 use gpusetup::resolve::{Conflict, Method, Prefer, Request, Settings, summary};
 use gpusetup::text::quoted;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 #[derive(Deserialize)]
@@ -59,6 +59,11 @@ struct Host {
     upgrade: bool,
     #[serde(default)]
     settings: Settings,
+    /// Whether the RDMA modules have the interface for nvidia-peermem, on a host with an adapter.
+    rdma: Option<bool>,
+    /// What is asked for beside the driver.
+    #[serde(default)]
+    with: BTreeSet<CompanionId>,
 }
 
 #[test]
@@ -131,6 +136,8 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         package: None,
         enabled: true,
     }));
+    facts.rdma =
+        host.rdma.map(|interface| Rdma { adapters: vec!["mlx5_0".to_owned()], has_peer_memory: Some(interface) });
     facts.repositories.extend(host.repositories.iter().cloned());
     facts.offered = host.offered.clone();
     facts.desktop = host.desktop.then(|| "/usr/bin/Xorg".into());
@@ -161,6 +168,7 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         method: host.method.unwrap_or(Method::Auto),
         upgrade: host.upgrade,
         settings: host.settings.clone(),
+        companions: host.with.clone(),
         ..no_wishes()
     };
     (facts, request)

@@ -71,6 +71,25 @@ pub const CASES: &[Case] = &[
         "GS804: gpusetup plan --profile driver --modules open --upgrade",
     ),
     twin("an InfiniBand class without an adapter", &["GS804"], "mkdir -p /sys/class/infiniband"),
+    // GS805: what was installed on request.
+    sick(
+        "boots load nvidia-peermem, and it is not there",
+        "echo nvidia-peermem >/etc/modules-load.d/nvidia-peermem.conf",
+        &["GS805 warn"],
+        "GS805: modprobe nvidia-peermem",
+    ),
+    sick(
+        "nvidia-fs was built for the driver before",
+        "storage 525.147.05",
+        &["GS805 fail"],
+        "GS805: dkms build nvidia-fs/2.28.4",
+    ),
+    twin("nvidia-fs was built for this driver", &["GS805"], "storage $V"),
+    twin(
+        "nvidia-fs is installed, and boots do not load it",
+        &["GS805"],
+        "storage $V; rm /etc/modules-load.d/nvidia-fs.conf",
+    ),
     // GS902: the bus between GPUs.
     sick(
         "the IOMMU translates between two boards",

@@ -43,6 +43,17 @@ loads() {
   bind nvidia
 }
 
+# storage VERSION: GPUDirect Storage, whose module was built for this driver
+storage() {
+  package nvidia-fs 2.28.4-1 :
+  dpkg -i /root/nvidia-fs.deb >&2
+  echo nvidia-fs >/etc/modules-load.d/nvidia-fs.conf
+  echo 'nvidia_fs 319488 0 - Live 0x0000000000000000 (OE)' >>$live/proc/modules
+  mkdir -p "/var/lib/dkms/nvidia-fs/2.28.4/$K/x86_64/log"
+  echo "Picking NVIDIA driver sources from NVIDIA_SRC_DIR=/usr/src/nvidia-$1/nvidia." \
+    >"/var/lib/dkms/nvidia-fs/2.28.4/$K/x86_64/log/make.log"
+}
+
 # settings STATES: the unit that gpusetup leaves for these settings of the GPUs
 settings() {
   mkdir -p /etc/systemd/system/multi-user.target.wants

@@ -50,6 +50,11 @@ struct Host {
     /// They do not influence which versions are chosen.
     #[serde(default, rename = "settings")]
     _settings: Option<serde::de::IgnoredAny>,
+    /// Nor do these.
+    #[serde(default, rename = "with")]
+    _with: Option<serde::de::IgnoredAny>,
+    #[serde(default, rename = "rdma")]
+    _rdma: Option<serde::de::IgnoredAny>,
 }
 
 impl Host {
