@@ -230,6 +230,9 @@ pub fn counted(number: u64, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
+/// The most edits between a typo and the word that was meant.
+pub const MOST_EDITS: usize = 2;
+
 /// Several things in a sentence: `Fabric Manager, nvlsm and DCGM`.
 pub fn all_of<S: AsRef<str>>(things: &[S]) -> String {
     let each: Vec<_> = things.iter().map(AsRef::as_ref).collect();

@@ -1,13 +1,12 @@
 //! The config file: the same keys as the long options, each a default. Unknown keys are errors.
 
 use super::help::variable;
-use super::mistakes::MOST_EDITS;
 use super::{Problem, flags, judges_off, lists, say, shared_options};
 use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
-use crate::text::quoted_path;
+use crate::text::{MOST_EDITS, quoted_path};
 use crate::yaml;
 use clap::Command;
 use serde::Deserialize;

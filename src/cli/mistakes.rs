@@ -4,12 +4,9 @@ use super::Problem;
 use super::config::{Config, Origin, is_option};
 use crate::database::shared;
 use crate::host::assumed_gpus;
-use crate::text::{quoted, quoted_path};
+use crate::text::{MOST_EDITS, quoted, quoted_path};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
-
-/// The most edits between a typo and the command that was meant.
-pub const MOST_EDITS: usize = 2;
 
 /// Commands of other tools, and what does the same here.
 const ELSEWHERE: [(&[&str], &[&str]); 12] = [
@@ -70,7 +67,10 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], c
             };
             let (option, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
             let flag = flag(option);
-            let why = std::error::Error::source(error).map(ToString::to_string);
+            let why = std::error::Error::source(error).map(|source| match source.to_string().as_str() {
+                "value was not a boolean" => "it can be true or false".to_owned(),
+                why => why.to_owned(),
+            });
             Some(set_elsewhere(&config.origin(flag, arguments)?, flag, value, valid, why))
         }
         _ => None,
