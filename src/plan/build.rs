@@ -44,11 +44,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
                 let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
                 Some(summary(&chosen.selection()))
             });
-            let asked = conflict.hints.iter().filter_map(Hint::asks);
-            let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
-            said.sort();
-            said.dedup();
-            said.into_iter().fold(conflict, Conflict::hint).for_request(&request)
+            without_blocked(&host, conflict).for_request(&request)
         })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
@@ -66,17 +62,41 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     Ok(Plan { selection, reasons, rejected, python, ..plan }.summed())
 }
 
-/// What blocks a suggested plan, or limits it.
-fn obstacles(host: &KnownHost, request: &Request) -> Vec<String> {
-    match unblocked(host, request, KnownHost::choose) {
-        Err(blocked) => vec![format!("the alternative is blocked: {}", blocked.sentence)],
-        Ok(chosen) => {
-            let doubtful = |warning: &Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
-            let warnings = warn(host.database, &StepContext::new(host, request, &chosen));
-            let doubtful = warnings.into_iter().filter(doubtful);
-            doubtful.map(|warning| format!("the alternative has a limit: {}", warning.text)).collect()
+/// The same refusal without the suggestions that are refused, too, but with what blocks them, and with the limits of those that are
+/// not.
+fn without_blocked(host: &KnownHost, mut conflict: Conflict) -> Conflict {
+    let mut said = BTreeSet::new();
+    conflict.hints.retain(|hint| {
+        let Some(request) = hint.asks() else { return true };
+        match unblocked(host, request, KnownHost::choose) {
+            Err(blocked) => {
+                said.extend(blocks(host, request, &blocked));
+                false
+            }
+            Ok(chosen) => {
+                said.extend(limits(host, request, &chosen));
+                true
+            }
         }
+    });
+    if conflict.hints.iter().all(|hint| hint.asks().is_none()) {
+        conflict.alternative = None;
     }
+    said.into_iter().fold(conflict, Conflict::hint)
+}
+
+/// What would fit, and why it is refused all the same.
+fn blocks(host: &KnownHost, request: &Request, blocked: &Conflict) -> Option<String> {
+    let selection = host.choose(request).ok()?.selection();
+    Some(format!("{} fits, but is blocked, too: {blocked}", summary(&selection)))
+}
+
+/// The limits of a plan that is suggested.
+fn limits<'a>(host: &KnownHost<'a, '_>, request: &Request, chosen: &Resolution<'a>) -> Vec<String> {
+    let doubtful = |warning: &Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
+    let warnings = warn(host.database, &StepContext::new(host, request, chosen));
+    let doubtful = warnings.into_iter().filter(doubtful);
+    doubtful.map(|warning| format!("the alternative has a limit: {}", warning.text)).collect()
 }
 
 /// Resolves a request, and refuses the result if manual action is required before the installation.

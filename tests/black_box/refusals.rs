@@ -25,7 +25,8 @@ fn what_is_said_to_fit_is_not_refused() {
     for (os, method) in [("opensuse-leap-15", "packages"), ("rocky-10", "repository"), ("fedora-43", "repository")] {
         let said = run(&["plan", "--os", os, "--gpu", "8xb200", "--method", method]);
         assert!(said.code == 4 && !said.err.contains("# fits"), "{os}: {}", said.err);
-        assert!(said.err.contains("# its versions fit: ") && said.err.contains("the alternative is blocked: "), "{os}");
+        assert!(said.err.contains("fits, but is blocked, too: GPUs like these are connected"), "{os}: {}", said.err);
+        assert!(suggested(&said).iter().all(|command| command.starts_with("gpusetup db show")), "{os}: {}", said.err);
     }
     let said = run(&["plan", "--os", "opensuse-leap-15", "--gpu", "8xb200", "--method", "packages"]);
     assert!(!said.err.contains("--method repository"), "it lacks Fabric Manager: {}", said.err);
@@ -35,6 +36,30 @@ fn what_is_said_to_fit_is_not_refused() {
         let (command, gives) = only.split_once("  # ").expect("a comment");
         assert!(said.code == 5 && gives.starts_with("fits: driver ") && !command.contains("--method"), "{only}");
     }
+}
+
+#[test]
+fn every_command_of_a_refusal_is_planned() {
+    let peers = ["--imex-peers", "10.0.0.1,10.0.0.2"];
+    let hosts: [(&str, &str, &[&str]); 4] = [
+        ("debian-12:aarch64", "gb200", &peers),
+        ("opensuse-leap-15", "8xh100", &["--profile", "driver", "--with", "dcgm"]),
+        ("opensuse-leap-15", "8xb200", &["--profile", "driver"]),
+        ("rocky-10", "8xb200", &["--profile", "driver"]),
+    ];
+    for (os, gpu, more) in hosts {
+        let said = run(&[&["plan", "--os", os, "--gpu", gpu, "--method", "repository"], more].concat());
+        assert_eq!(said.code, 4, "{os}: {}", said.err);
+        for command in suggested(&said) {
+            let words = command.split("  # ").next().unwrap_or_default();
+            let words: Vec<_> = words.split(' ').skip(1).collect();
+            assert_eq!(run(&words).code, 0, "{os}: {command}");
+        }
+    }
+    let because = run(&["plan", "--os", "opensuse-leap-15", "--gpu", "8xb200", "--method", "repository"]).err;
+    let because = because.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(because.contains("driver's version (NVIDIA Fabric Manager"), "{because}");
+    assert!(because.contains("none is known for this driver (the database)"), "{because}");
 }
 
 #[test]
