@@ -198,6 +198,15 @@ impl Refusal {
         self.of_method(told).map(|(asked, lacking)| text!("{asked}, but {lacking}")).unwrap_or_default()
     }
 
+    /// What a toolkit lacks, if it is refused for its files.
+    pub fn of_files(self) -> Option<&'static str> {
+        match self {
+            Self::NoRunfile | Self::NoSum(_) => Some("a verified runfile"),
+            Self::NoArchives | Self::NoInstallerLibrary | Self::NoComponent(_) => Some("known archives"),
+            _ => None,
+        }
+    }
+
     /// The rule's name.
     pub fn rule(self, of: Layer) -> Rule {
         match (self, of) {

@@ -181,3 +181,28 @@ fn add_ons_of_packages_are_kept() {
     let (title, state) = step(&with("12"), "install-cudnn");
     assert!(title.contains("into /usr/local/cuda-13.0") && state.contains("needed"), "{title} {state}");
 }
+
+#[test]
+fn newer_toolkits_without_files_are_named_and_come_from_the_repository() {
+    let asked = |more: &[&str]| run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--profile", "toolkit"], more].concat());
+    let reason = |more: &[&str]| {
+        let plan = asked(&[&["--json"], more].concat()).json();
+        let all = plan["reasons"].as_array().expect("reasons").clone();
+        let of_cuda = all.into_iter().find(|reason| reason["subject"] == "cuda").expect("a reason");
+        of_cuda["text"].as_str().expect("a text").to_owned()
+    };
+    let text = reason(&[]);
+    assert!(text.starts_with("the newest with a verified runfile (13.5.0 has none) that fits; it needs"), "{text}");
+    let text = reason(&["--cuda", "12.4"]);
+    assert!(text.starts_with("the newest 12.4 that fits"), "no newer one of 12.4 is known: {text}");
+    let text = reason(&["--toolkit-method", "repository"]);
+    assert!(text.starts_with("the newest that fits"), "packages need no runfile: {text}");
+    for (more, command) in [
+        (&["--cuda", "13.5"][..], "--cuda 13.5 --toolkit-method repository"),
+        (&["--cuda", "13.0.1", "--toolkit-method", "repository"], "--cuda 13.0.3 --toolkit-method repository"),
+    ] {
+        let said = asked(more);
+        let all = suggested(&said);
+        assert!(said.code == 4 && all.iter().any(|line| line.contains(command)), "{}", said.err);
+    }
+}
