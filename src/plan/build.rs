@@ -240,8 +240,7 @@ fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Confli
     let is_requested = of_toolkit || request.method == Method::Repository;
     let other = of_another_system(host.database, host.distribution, host.facts).filter(|_| is_requested);
     let Some(other) = other else { return Ok(()) };
-    let sentence = causes::another_systems(other, &host.facts.os.name);
-    Err(Conflict::blocked(CheckId::GS404, sentence).hint(causes::REMOVE_ANOTHER_SYSTEMS))
+    Err(Conflict::blocked(CheckId::GS404, other.cause(host.facts)).hint(other.remedy(host.facts).to_string()))
 }
 
 /// Refuses to install packages of a repository that is added over those of another vendor: some have the same names, and each
@@ -418,8 +417,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         say(CheckId::GS713, caution.clone());
     }
     if let Some(other) = of_another_system(database, context.distribution, context.facts) {
-        let text = causes::another_systems(other, &context.facts.os.name);
-        say(CheckId::GS404, format!("{text}; {}", causes::REMOVE_ANOTHER_SYSTEMS));
+        say(CheckId::GS404, format!("{}; {}", other.cause(context.facts), other.remedy(context.facts)));
     }
     let unsupported = gpu_settings::warnings(context);
     unsupported.into_iter().for_each(|warning| warnings.push(warning));

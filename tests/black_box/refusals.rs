@@ -135,11 +135,23 @@ fn a_repository_for_another_system_does_not_count() {
     for (more, code) in [(["--with", "dcgm"], 2), (["--toolkit-method", "repository"], 5)] {
         let said = planned(&wrong, &more);
         assert!(
-            said.code == code && said.err.contains("/ubuntu2204/x86_64 / is not NVIDIA's for Ubuntu 24.04"),
+            said.code == code && said.err.contains("/ubuntu2204/x86_64 is not NVIDIA's for Ubuntu 24.04 LTS on x86_64"),
             "{}",
             said.err
         );
     }
+    let said = planned(&wrong, &["--toolkit-method", "repository"]);
+    let disable = "grep -rlF https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64 \
+                   /etc/apt/sources.list.d | sudo xargs -r -I{} mv {} {}.disabled && sudo apt-get update";
+    assert!(said.err.contains(disable) && said.err.contains("gpusetup can add the right one"), "{}", said.err);
+    // Nor does the right system's for another architecture count.
+    let sbsa = facts("rocky-9", "a100", |facts| {
+        let url = "https://developer.download.nvidia.com/compute/cuda/repos/rhel9/sbsa cuda-rhel9-sbsa";
+        facts["repositories"] = json!([url]);
+    });
+    let said = planned(&sbsa, &["--json"]);
+    assert!(warned(&said) && said.json()["selection"]["driver"]["method"] == "runfile", "{}", said.out);
+    assert!(said.out.contains("/repos/rhel9/x86_64)") && said.out.contains("/etc/yum.repos.d"), "{}", said.out);
     // A driver is not taken from there either, and a mirror that dnf completes is right.
     let method = |said: &Ran| said.json()["selection"]["driver"]["method"].clone();
     assert_eq!(method(&planned(&with("rocky-9", "rhel9"), &["--json"])), "packages");
