@@ -36,6 +36,7 @@ mod toolkit;
 mod toolkit_packages;
 mod unsuited;
 mod updates;
+mod vendors;
 mod verify;
 mod vgpu_licence;
 

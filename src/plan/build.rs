@@ -6,7 +6,7 @@ use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
     estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested,
-    toolkit, unsuited, updates, verify, vgpu_licence,
+    toolkit, unsuited, updates, vendors, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};
@@ -16,7 +16,7 @@ use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
     Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, Settings,
-    ToolkitMethod, changes_branch, is_over, of_another_system, summary,
+    ToolkitMethod, is_over, of_another_system, summary,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -44,6 +44,8 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
                 let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
                 Some(summary(&chosen.selection()))
             });
+            let chosen = |asked: &Request| unblocked(&host, asked, KnownHost::choose).ok();
+            let conflict = vendors::with_enabled(&request, conflict, chosen);
             without_blocked(&host, conflict).for_request(&request)
         })?;
     let context = StepContext::new(&host, &request, &chosen);
@@ -111,7 +113,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     let chosen = choose(host, request)?;
     let resolution = chosen.borrow();
     not_mixed(facts, resolution)?;
-    not_two_vendors(facts, resolution)?;
+    vendors::not_two_vendors(facts, resolution)?;
     not_over_another(facts, request, resolution)?;
     not_a_virtual_machines(facts, request, resolution)?;
     not_unsigned(facts, resolution)?;
@@ -241,28 +243,6 @@ fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Confli
     let other = of_another_system(host.database, host.distribution, host.facts).filter(|_| is_requested);
     let Some(other) = other else { return Ok(()) };
     Err(Conflict::blocked(CheckId::GS404, other.cause(host.facts)).hint(other.remedy(host.facts).to_string()))
-}
-
-/// Refuses to install packages of a repository that is added over those of another vendor: some have the same names, and each
-/// upgrade would mix them.
-fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
-    let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
-    let (Origin::Dpkg | Origin::Rpm, Install::Repository(offer, repository)) = (installed.origin, driver.install)
-    else {
-        return Ok(());
-    };
-    // The installed driver comes from there, too, in another branch.
-    if changes_branch(facts, repository) {
-        return Ok(());
-    }
-    let sentence = format!(
-        "driver {} is installed from packages of another repository than {}, which has driver {}: some packages of the two have \
-         the same names, and upgrades would mix them",
-        installed.version, offer.repository.name, driver.version
-    );
-    Err(Conflict::blocked(CheckId::GS402, sentence)
-        .hint("remove the installed driver first: sudo gpusetup uninstall --driver")
-        .hint("or keep to the enabled repositories: --method packages"))
 }
 
 /// Refuses to unpack archives over a toolkit of another origin or release, or to run a runfile over archives: leftovers of

@@ -218,3 +218,17 @@ fn newer_toolkits_without_files_are_named_and_come_from_the_repository() {
         assert!(said.code == 4 && all.iter().any(|line| line.contains(command)), "{}", said.err);
     }
 }
+
+#[test]
+fn an_upgrade_over_another_vendors_packages_comes_with_a_plan_that_works() {
+    let here = facts("rocky-9", "a100", |facts| {
+        facts["driver"] =
+            json!({"version": "570.133.20", "origin": "rpm", "modules": "open", "evidence": "the record of packages"});
+    });
+    let said = planned(&here, &["--profile", "driver", "--upgrade"]);
+    assert!(said.code == 5 && said.err.contains("(GS402)"), "{}", said.err);
+    assert!(!said.err.contains("--method packages"), "it would upgrade nothing: {}", said.err);
+    let [only] = suggested(&said)[..] else { panic!("{}", said.err) };
+    assert!(only.starts_with("gpusetup plan --facts - --profile driver  # keep the installed driver: fits: "), "{only}");
+    assert_eq!(planned(&here, &["--profile", "driver"]).code, 0);
+}
