@@ -31,6 +31,7 @@ mod repair;
 mod repository;
 mod requested;
 mod settings;
+mod staying;
 mod step_id;
 mod toolkit;
 mod toolkit_packages;

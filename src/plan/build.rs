@@ -6,7 +6,7 @@ use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
     estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested,
-    toolkit, unsuited, updates, vendors, verify, vgpu_licence,
+    staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};
@@ -51,6 +51,9 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
+    let toolkit = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.cuda.as_ref()?.version());
+    let not_run = staying::not_run(database, &context, toolkit);
+    warnings.extend(not_run.map(|text| Warning { check: CheckId::GS707.into(), text }));
     let gives = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.driver.as_ref()?.version);
     let lacking = chosen.driver.as_ref().and_then(|driver| fixes::missing(database, &request, driver, gives));
     warnings.extend(lacking.map(|text| Warning { check: CheckId::GS513.into(), text }));
@@ -402,8 +405,8 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     let unsupported = gpu_settings::warnings(context);
     unsupported.into_iter().for_each(|warning| warnings.push(warning));
     let mut say = |check: CheckId, text: String| warnings.push(Warning { check: check.into(), text });
-    if let Some(text) = not_run_by_staying(database, context) {
-        say(CheckId::GS707, text);
+    if let Some(text) = staying::loaded_before(context) {
+        say(CheckId::GS501, text);
     }
     if let Some(text) = without_gpu(context) {
         say(CheckId::GS712, text);
@@ -480,25 +483,6 @@ fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
          supported-gpus.json, and run gpusetup doctor after the installation",
         card.name, driver.version
     )
-}
-
-/// The warning if the driver that is there, and stays, does not run the toolkit.
-fn not_run_by_staying(database: &Database, context: &StepContext) -> Option<String> {
-    let (driver, cuda) = (context.chosen.staying.as_ref()?, context.chosen.cuda.as_ref()?);
-    let release = cuda.release;
-    if driver.version >= release.minimum_driver {
-        return None;
-    }
-    let forward = database.forward_compatibility(release.version, driver.branch.branch);
-    let forward = forward.filter(|_| context.chosen.cards.iter().all(|card| card.data_center));
-    let package = forward.map(|found| format!("; or they run with NVIDIA's package {}", found.package));
-    Some(format!(
-        "the driver {} stays, and programs of CUDA {} do not run on it: they need driver {} or newer{}",
-        driver.version,
-        release.version,
-        release.minimum_driver,
-        package.unwrap_or_default()
-    ))
 }
 
 /// The warning if a toolkit was chosen although no GPU is known.
