@@ -440,8 +440,8 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                 format!("NVIDIA's installation guide for CUDA {of} does not list {name} on {arch}")
             } else {
                 format!(
-                    "{name} on {arch} is not in NVIDIA's installation guide for CUDA {of}; whether CUDA {version} supports it \
-                     is not known"
+                    "CUDA {version} may not support {name} on {arch}: NVIDIA's installation guide for CUDA {of}, the nearest that \
+                     gpusetup knows, does not list it"
                 )
             };
             say(CheckId::GS711, text);

@@ -232,3 +232,16 @@ fn an_upgrade_over_another_vendors_packages_comes_with_a_plan_that_works() {
     assert!(only.starts_with("gpusetup plan --facts - --profile driver  # keep the installed driver: fits: "), "{only}");
     assert_eq!(planned(&here, &["--profile", "driver"]).code, 0);
 }
+
+#[test]
+fn a_file_that_is_no_lock_file_and_a_guide_of_another_release_are_named() {
+    let said = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--locked", "/etc/passwd"]);
+    let flat = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.code == 2 && flat.contains("gpusetup plan --lock did not write it: it is not JSON ("), "{flat}");
+    let said = run(&["plan", "--os", "debian-12", "--gpu", "k80", "--json"]);
+    let warnings = said.json()["warnings"].to_string();
+    assert!(
+        warnings.contains("may not support Debian 12 (bookworm) on x86_64: NVIDIA's installation guide for CUDA 11.2, the nearest"),
+        "{warnings}"
+    );
+}
