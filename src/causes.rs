@@ -362,8 +362,8 @@ pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion
     lacks_fixes(&format!("driver {driver}"), newest, &format!("{fixed} as the first release of branch {branch}"))
 }
 
-/// A driver without fixes, and the option with which a plan gets one that has them (GS513).
-pub fn has_fixes(lacking: &str, option: &str, version: DriverVersion) -> String {
+/// A driver or toolkit without fixes, and the option with which a plan gets one that has them (GS513).
+pub fn has_fixes(lacking: &str, option: &str, version: impl Display) -> String {
     format!("{lacking}; {option} gets {version}, which has them")
 }
 

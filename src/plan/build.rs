@@ -51,12 +51,24 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
-    let toolkit = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.cuda.as_ref()?.version());
-    let not_run = staying::not_run(database, &context, toolkit);
-    warnings.extend(not_run.map(|text| Warning { check: CheckId::GS707.into(), text }));
-    let gives = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.driver.as_ref()?.version);
-    let lacking = chosen.driver.as_ref().and_then(|driver| fixes::missing(database, &request, driver, gives));
-    warnings.extend(lacking.map(|text| Warning { check: CheckId::GS513.into(), text }));
+    let toolkit = |asked: &Request| {
+        let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
+        let cuda = chosen.cuda.as_ref()?;
+        let is_run = chosen.staying.as_ref().is_none_or(|driver| driver.version >= cuda.release.minimum_driver);
+        is_run.then(|| cuda.version())
+    };
+    let driver = |asked: &Request| {
+        let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
+        // What NVSwitches need would have to be installed by hand.
+        let companions = StepContext::new(&host, asked, &chosen).companions;
+        let is_whole = companions.is_none_or(|all| all.unavailable().next().is_none());
+        chosen.driver.as_ref().filter(|_| is_whole).map(|driver| driver.version)
+    };
+    let mut add = |id: CheckId, text: Option<String>| warnings.extend(text.map(|text| Warning { check: id.into(), text }));
+    add(CheckId::GS707, staying::not_run(database, &context, toolkit));
+    add(CheckId::GS513, fixes::missing_in_toolkit(database, &request, &chosen, toolkit));
+    let of_driver = chosen.driver.as_ref().and_then(|chosen| fixes::missing(database, &request, chosen, driver));
+    add(CheckId::GS513, of_driver);
     // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
@@ -419,13 +431,6 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                 CheckId::GS512,
                 format!("{name} exists only in {machine} machines; on {arch} this toolkit can only compile for it"),
             );
-        }
-    }
-    // Whether it is installed now or was before.
-    if let Some(cuda) = &context.chosen.cuda {
-        let version = cuda.installed.unwrap_or(cuda.release.version);
-        if let Some((newest, fixed)) = database.vulnerabilities_of_toolkit(version).next() {
-            say(CheckId::GS513, causes::vulnerable_toolkit(version, newest, fixed));
         }
     }
     if let Some(cuda) = context.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {

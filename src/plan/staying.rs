@@ -7,7 +7,8 @@ use crate::host::MachineKind;
 use crate::resolve::Request;
 use crate::version::{CudaVersion, Want};
 
-/// The warning if the driver that is there, and stays, does not run the toolkit. `gives` is the toolkit that a request gets.
+/// The warning if the driver that is there, and stays, does not run the toolkit. `gives` is the toolkit that a request gets, if the
+/// driver runs it.
 pub fn not_run(
     database: &Database,
     context: &StepContext,
@@ -19,10 +20,8 @@ pub fn not_run(
         return None;
     }
     let any = Request { cuda: Want::Best, ..context.request.clone() };
-    let is_run =
-        |version: &CudaVersion| database.cuda(*version).is_some_and(|other| driver.version >= other.minimum_driver);
     let exact = |version: CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..any.clone() });
-    let another = gives(&any).filter(is_run).filter(|version| exact(*version).and_then(|asked| gives(&asked)).is_some());
+    let another = gives(&any).filter(|version| exact(*version).and_then(|asked| gives(&asked)).is_some());
     let another = another.map(|version| format!("; --cuda {version} gets one that it runs"));
     let forward = database.forward_compatibility(release.version, driver.branch.branch);
     let forward = forward.filter(|_| context.chosen.cards.iter().all(|card| card.data_center));

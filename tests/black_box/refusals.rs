@@ -101,6 +101,20 @@ fn a_driver_without_fixes_comes_with_what_helps() {
     let helps = text.rsplit("; ").next().expect("a remedy");
     assert!(helps.starts_with("--method repository gets 595.") && helps.ends_with(", which has them"), "{text}");
     assert_eq!(warning(&["--os", "debian-12", "--gpu", "8xh100", "--method", "repository"]), None);
+    let here = facts("fedora-42", "4xh100", |facts| {
+        facts["driver"] =
+            json!({"version": "570.133.20", "origin": "runfile", "modules": "open", "evidence": "its uninstaller"});
+        facts["nvswitches"] = json!(["0000:c4:00.0", "0000:c5:00.0", "0000:c6:00.0", "0000:c7:00.0"].map(|address| json!({
+            "address": address, "pci_id": "10de:22a3"
+        })));
+    });
+    let all = planned(&here, &["--profile", "driver", "--json"]).json()["warnings"].to_string();
+    assert!(all.contains("--driver 580 gets 580.178.04, which has them"), "what its switches need is there: {all}");
+    // A toolkit that lacks fixes comes with the first release that has them.
+    let all = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--cuda", "13.0", "--json"]).json()["warnings"].to_string();
+    assert!(all.contains("; --cuda 13.1 gets 13.1."), "{all}");
+    let all = run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--cuda", "12.4", "--json"]).json()["warnings"].to_string();
+    assert!(all.contains("GS513") && !all.contains("--cuda 13"), "it does not target the GPU: {all}");
     // Here only another branch has the fixes, beside what the switches need.
     let text = warning(&["--os", "debian-11", "--gpu", "8xh100"]).expect("a warning");
     assert!(!text.contains("--method repository"), "there is none: {text}");
