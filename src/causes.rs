@@ -84,16 +84,25 @@ pub const ADD_REPOSITORY: &str =
     "have gpusetup add NVIDIA's repository, with its key and for the driver alone: --method repository";
 
 /// A repository of NVIDIA's that is enabled and for another system, and the address of the right one, if it is known (GS404).
-pub fn another_systems((line, right): (&str, Option<&str>), system: &str) -> String {
+pub fn another_systems(address: &str, right: Option<&str>, system: &str, arch: &str) -> String {
     let right = right.map(|url| format!(" ({url})")).unwrap_or_default();
     format!(
-        "the enabled repository {line} is not NVIDIA's for {system}{right}: its packages may not fit, and nothing is chosen from it"
+        "the enabled repository {address} is not NVIDIA's for {system} on {arch}{right}: its packages may not fit, and nothing is \
+         chosen from it"
     )
 }
 
-/// What to do about it (GS404).
-pub const REMOVE_ANOTHER_SYSTEMS: &str =
-    "remove it and update the package lists, then plan again: gpusetup can add the right one, if it knows it";
+/// How to get rid of it (GS404): its file gets a name that the package manager does not read.
+pub fn disable_repository(address: &str, has_right: bool, manager: Option<PackageManager>) -> Remedy {
+    let manager = packages::of_host(manager);
+    let folder = manager.repositories.iter().find(|files| files.ending.is_some()).map(|files| files.path);
+    let after = if has_right { " (gpusetup can add the right one)" } else { "" };
+    let disable = folder.map(|folder| {
+        format!("grep -rlF {} {folder} | sudo xargs -r -I{{}} mv {{}} {{}}.disabled", quoted(address))
+    });
+    let refresh = format!("sudo {}", manager.by_hand.refresh);
+    Remedy::new(format!("disable its file and plan again{after}"), disable.into_iter().chain([refresh]))
+}
 
 /// A distribution whose packages are not in the database (GS410).
 pub fn unknown_packages(system: &str) -> String {
@@ -353,8 +362,8 @@ pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion
     lacks_fixes(&format!("driver {driver}"), newest, &format!("{fixed} as the first release of branch {branch}"))
 }
 
-/// A driver without fixes, and the option with which a plan gets one that has them (GS513).
-pub fn has_fixes(lacking: &str, option: &str, version: DriverVersion) -> String {
+/// A driver or toolkit without fixes, and the option with which a plan gets one that has them (GS513).
+pub fn has_fixes(lacking: &str, option: &str, version: impl Display) -> String {
     format!("{lacking}; {option} gets {version}, which has them")
 }
 

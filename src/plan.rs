@@ -31,11 +31,13 @@ mod repair;
 mod repository;
 mod requested;
 mod settings;
+mod staying;
 mod step_id;
 mod toolkit;
 mod toolkit_packages;
 mod unsuited;
 mod updates;
+mod vendors;
 mod verify;
 mod vgpu_licence;
 

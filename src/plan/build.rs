@@ -6,7 +6,7 @@ use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
     estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested,
-    toolkit, unsuited, updates, verify, vgpu_licence,
+    staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};
@@ -16,7 +16,7 @@ use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
     Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, Settings,
-    ToolkitMethod, changes_branch, is_over, of_another_system, summary,
+    ToolkitMethod, is_over, of_another_system, summary,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -44,18 +44,31 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
                 let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
                 Some(summary(&chosen.selection()))
             });
-            let asked = conflict.hints.iter().filter_map(Hint::asks);
-            let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
-            said.sort();
-            said.dedup();
-            said.into_iter().fold(conflict, Conflict::hint).for_request(&request)
+            let chosen = |asked: &Request| unblocked(&host, asked, KnownHost::choose).ok();
+            let conflict = vendors::with_enabled(&request, conflict, chosen);
+            without_blocked(&host, conflict).for_request(&request)
         })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
-    let gives = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.driver.as_ref()?.version);
-    let lacking = chosen.driver.as_ref().and_then(|driver| fixes::missing(database, &request, driver, gives));
-    warnings.extend(lacking.map(|text| Warning { check: CheckId::GS513.into(), text }));
+    let toolkit = |asked: &Request| {
+        let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
+        let cuda = chosen.cuda.as_ref()?;
+        let is_run = chosen.staying.as_ref().is_none_or(|driver| driver.version >= cuda.release.minimum_driver);
+        is_run.then(|| cuda.version())
+    };
+    let driver = |asked: &Request| {
+        let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
+        // What NVSwitches need would have to be installed by hand.
+        let companions = StepContext::new(&host, asked, &chosen).companions;
+        let is_whole = companions.is_none_or(|all| all.unavailable().next().is_none());
+        chosen.driver.as_ref().filter(|_| is_whole).map(|driver| driver.version)
+    };
+    let mut add = |id: CheckId, text: Option<String>| warnings.extend(text.map(|text| Warning { check: id.into(), text }));
+    add(CheckId::GS707, staying::not_run(database, &context, toolkit));
+    add(CheckId::GS513, fixes::missing_in_toolkit(database, &request, &chosen, toolkit));
+    let of_driver = chosen.driver.as_ref().and_then(|chosen| fixes::missing(database, &request, chosen, driver));
+    add(CheckId::GS513, of_driver);
     // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
@@ -66,17 +79,41 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     Ok(Plan { selection, reasons, rejected, python, ..plan }.summed())
 }
 
-/// What blocks a suggested plan, or limits it.
-fn obstacles(host: &KnownHost, request: &Request) -> Vec<String> {
-    match unblocked(host, request, KnownHost::choose) {
-        Err(blocked) => vec![format!("the alternative is blocked: {}", blocked.sentence)],
-        Ok(chosen) => {
-            let doubtful = |warning: &Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
-            let warnings = warn(host.database, &StepContext::new(host, request, &chosen));
-            let doubtful = warnings.into_iter().filter(doubtful);
-            doubtful.map(|warning| format!("the alternative has a limit: {}", warning.text)).collect()
+/// The same refusal without the suggestions that are refused, too, but with what blocks them, and with the limits of those that are
+/// not.
+fn without_blocked(host: &KnownHost, mut conflict: Conflict) -> Conflict {
+    let mut said = BTreeSet::new();
+    conflict.hints.retain(|hint| {
+        let Some(request) = hint.asks() else { return true };
+        match unblocked(host, request, KnownHost::choose) {
+            Err(blocked) => {
+                said.extend(blocks(host, request, &blocked));
+                false
+            }
+            Ok(chosen) => {
+                said.extend(limits(host, request, &chosen));
+                true
+            }
         }
+    });
+    if conflict.hints.iter().all(|hint| hint.asks().is_none()) {
+        conflict.alternative = None;
     }
+    said.into_iter().fold(conflict, Conflict::hint)
+}
+
+/// What would fit, and why it is refused all the same.
+fn blocks(host: &KnownHost, request: &Request, blocked: &Conflict) -> Option<String> {
+    let selection = host.choose(request).ok()?.selection();
+    Some(format!("{} fits, but is blocked, too: {blocked}", summary(&selection)))
+}
+
+/// The limits of a plan that is suggested.
+fn limits<'a>(host: &KnownHost<'a, '_>, request: &Request, chosen: &Resolution<'a>) -> Vec<String> {
+    let doubtful = |warning: &Warning| [CheckId::GS103, CheckId::GS713].iter().any(|id| warning.check == *id);
+    let warnings = warn(host.database, &StepContext::new(host, request, chosen));
+    let doubtful = warnings.into_iter().filter(doubtful);
+    doubtful.map(|warning| format!("the alternative has a limit: {}", warning.text)).collect()
 }
 
 /// Resolves a request, and refuses the result if manual action is required before the installation.
@@ -91,7 +128,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     let chosen = choose(host, request)?;
     let resolution = chosen.borrow();
     not_mixed(facts, resolution)?;
-    not_two_vendors(facts, resolution)?;
+    vendors::not_two_vendors(facts, resolution)?;
     not_over_another(facts, request, resolution)?;
     not_a_virtual_machines(facts, request, resolution)?;
     not_unsigned(facts, resolution)?;
@@ -220,30 +257,7 @@ fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Confli
     let is_requested = of_toolkit || request.method == Method::Repository && request.driver.is_wanted();
     let other = of_another_system(host.database, host.distribution, host.facts).filter(|_| is_requested);
     let Some(other) = other else { return Ok(()) };
-    let sentence = causes::another_systems(other, &host.facts.os.name);
-    Err(Conflict::blocked(CheckId::GS404, sentence).hint(causes::REMOVE_ANOTHER_SYSTEMS))
-}
-
-/// Refuses to install packages of a repository that is added over those of another vendor: some have the same names, and each
-/// upgrade would mix them.
-fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
-    let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
-    let (Origin::Dpkg | Origin::Rpm, Install::Repository(offer, repository)) = (installed.origin, driver.install)
-    else {
-        return Ok(());
-    };
-    // The installed driver comes from there, too, in another branch.
-    if changes_branch(facts, repository) {
-        return Ok(());
-    }
-    let sentence = format!(
-        "driver {} is installed from packages of another repository than {}, which has driver {}: some packages of the two have \
-         the same names, and upgrades would mix them",
-        installed.version, offer.repository.name, driver.version
-    );
-    Err(Conflict::blocked(CheckId::GS402, sentence)
-        .hint("remove the installed driver first: sudo gpusetup uninstall --driver")
-        .hint("or keep to the enabled repositories: --method packages"))
+    Err(Conflict::blocked(CheckId::GS404, other.cause(host.facts)).hint(other.remedy(host.facts).to_string()))
 }
 
 /// Refuses to unpack archives over a toolkit of another origin or release, or to run a runfile over archives: leftovers of
@@ -398,14 +412,13 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         say(CheckId::GS713, caution.clone());
     }
     if let Some(other) = of_another_system(database, context.distribution, context.facts) {
-        let text = causes::another_systems(other, &context.facts.os.name);
-        say(CheckId::GS404, format!("{text}; {}", causes::REMOVE_ANOTHER_SYSTEMS));
+        say(CheckId::GS404, format!("{}; {}", other.cause(context.facts), other.remedy(context.facts)));
     }
     let unsupported = gpu_settings::warnings(context);
     unsupported.into_iter().for_each(|warning| warnings.push(warning));
     let mut say = |check: CheckId, text: String| warnings.push(Warning { check: check.into(), text });
-    if let Some(text) = not_run_by_staying(database, context) {
-        say(CheckId::GS707, text);
+    if let Some(text) = staying::loaded_before(context) {
+        say(CheckId::GS501, text);
     }
     if let Some(text) = without_gpu(context) {
         say(CheckId::GS712, text);
@@ -420,13 +433,6 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             );
         }
     }
-    // Whether it is installed now or was before.
-    if let Some(cuda) = &context.chosen.cuda {
-        let version = cuda.installed.unwrap_or(cuda.release.version);
-        if let Some((newest, fixed)) = database.vulnerabilities_of_toolkit(version).next() {
-            say(CheckId::GS513, causes::vulnerable_toolkit(version, newest, fixed));
-        }
-    }
     if let Some(cuda) = context.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {
         let (os, arch) = (&context.facts.os, crate::resolve::cuda_arch(&context.facts.machine.arch));
         let version = cuda.release.version;
@@ -439,8 +445,8 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
                 format!("NVIDIA's installation guide for CUDA {of} does not list {name} on {arch}")
             } else {
                 format!(
-                    "{name} on {arch} is not in NVIDIA's installation guide for CUDA {of}; whether CUDA {version} supports it \
-                     is not known"
+                    "CUDA {version} may not support {name} on {arch}: NVIDIA's installation guide for CUDA {of}, the nearest that \
+                     gpusetup knows, does not list it"
                 )
             };
             say(CheckId::GS711, text);
@@ -482,25 +488,6 @@ fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
          supported-gpus.json, and run gpusetup doctor after the installation",
         card.name, driver.version
     )
-}
-
-/// The warning if the driver that is there, and stays, does not run the toolkit.
-fn not_run_by_staying(database: &Database, context: &StepContext) -> Option<String> {
-    let (driver, cuda) = (context.chosen.staying.as_ref()?, context.chosen.cuda.as_ref()?);
-    let release = cuda.release;
-    if driver.version >= release.minimum_driver {
-        return None;
-    }
-    let forward = database.forward_compatibility(release.version, driver.branch.branch);
-    let forward = forward.filter(|_| context.chosen.cards.iter().all(|card| card.data_center));
-    let package = forward.map(|found| format!("; or they run with NVIDIA's package {}", found.package));
-    Some(format!(
-        "the driver {} stays, and programs of CUDA {} do not run on it: they need driver {} or newer{}",
-        driver.version,
-        release.version,
-        release.minimum_driver,
-        package.unwrap_or_default()
-    ))
 }
 
 /// The warning if a toolkit was chosen although no GPU is known.

@@ -1,9 +1,9 @@
-//! Drivers that lack fixes of security bulletins (GS513), and what gets a driver that has them instead.
+//! Drivers and toolkits that lack fixes of security bulletins (GS513), and what gets one that has them instead.
 
 use crate::causes;
 use crate::compat::{BranchKind, Database};
-use crate::resolve::{ChosenDriver, Method, Request, is_over};
-use crate::version::{DriverVersion, Want};
+use crate::resolve::{ChosenDriver, Method, Request, Resolution, is_over};
+use crate::version::{CudaVersion, DriverVersion, Want};
 use std::cmp::Reverse;
 
 /// What a driver lacks, and the option that helps, if one does. `gives` is the driver that a request gets, if it gets one.
@@ -32,6 +32,29 @@ pub fn missing(
     })
 }
 
+/// What a toolkit lacks, whether it is installed now or was before, and the option that helps, if one does. `gives` is the toolkit
+/// that a request gets, if it gets one.
+pub fn missing_in_toolkit(
+    database: &Database,
+    request: &Request,
+    chosen: &Resolution,
+    gives: impl Fn(&Request) -> Option<CudaVersion>,
+) -> Option<String> {
+    let cuda = chosen.cuda.as_ref()?;
+    let version = cuda.version();
+    let (newest, fixed) = database.vulnerabilities_of_toolkit(version).next()?;
+    let lacking = causes::vulnerable_toolkit(version, newest, fixed);
+    let upgrade = cuda.is_kept().then(|| ("--upgrade".to_owned(), Request { upgrade: true, ..request.clone() }));
+    let named = fixed.to_string().parse().ok().map(|cuda| (format!("--cuda {fixed}"), Request { cuda, ..request.clone() }));
+    let has_fixes = |version: &CudaVersion| database.vulnerabilities_of_toolkit(*version).next().is_none();
+    let mut others = upgrade.into_iter().chain(named);
+    let helps = others.find_map(|(option, asked)| Some((option, gives(&asked).filter(has_fixes)?)));
+    Some(match helps {
+        Some((option, version)) => causes::has_fixes(&lacking, &option, version),
+        None => lacking,
+    })
+}
+
 /// Ways to ask for another driver, those that change least first, each with its option.
 fn other_requests(
     database: &Database,
@@ -43,8 +66,9 @@ fn other_requests(
     let unnamed =
         named.then(|| ("without --driver, the plan".to_owned(), Request { driver: Want::Best, ..request.clone() }));
     let methods = [(Method::Repository, "repository"), (Method::Packages, "packages"), (Method::Runfile, "runfile")];
-    let may_change = !driver.is_kept() && request.driver_file.is_none();
-    let methods = methods.into_iter().filter(move |(method, _)| may_change && *method != driver.install.method());
+    let may_change = request.driver_file.is_none();
+    let is_new = may_change && !driver.is_kept();
+    let methods = methods.into_iter().filter(move |(method, _)| is_new && *method != driver.install.method());
     let by_method = methods.map(|(method, name)| (format!("--method {name}"), Request { method, ..request.clone() }));
     let newest = database.bulletins.iter().find(|bulletin| !bulletin.fixed.is_empty());
     let mut branches: Vec<_> = newest.into_iter().flat_map(|of| &of.fixed).map(|fixed| fixed.branch).collect();

@@ -60,8 +60,8 @@ pub struct LockedArtifact {
 /// Why a lock file cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
-    /// It is not a lock file, or has another version.
-    #[error("not a lock file of this version: {0}")]
+    /// It is not a lock file.
+    #[error("gpusetup plan --lock did not write it: {0}")]
     Malformed(String),
     /// It has another schema: a newer or much older gpusetup wrote it.
     #[error("its schema is {0}; this gpusetup reads {LOCK_SCHEMA}")]
@@ -104,7 +104,8 @@ impl LockFile {
     /// If it does not have this schema, or a package name or version is invalid.
     pub fn read(text: &str) -> Result<Self, LockError> {
         let malformed = |e: serde_json::Error| LockError::Malformed(e.to_string());
-        let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
+        let value: serde_json::Value = 
+            serde_json::from_str(text).map_err(|e| LockError::Malformed(format!("it is not JSON ({e})")))?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(LOCK_SCHEMA) => {}
             Some(other) => return Err(LockError::Schema(other.to_owned())),

@@ -35,7 +35,7 @@ pub fn not_without_source(database: &Database, context: &StepContext) -> Result<
     let oldest = of.oldest_driver().filter(|oldest| driver.version < *oldest);
     let why = match (supply, oldest) {
         (Some(Supply::NotOffered(name)), _) => causes::not_offered(&name),
-        (Some(Supply::OfAnotherSystem(why)), _) => why,
+        (Some(Supply::OfAnotherSystem(why, remedy)), _) => format!("{why}; {remedy}"),
         (Some(Supply::NotAddable(folders)), _) => format!(
             "NVIDIA has packages of it for {}, and none of these repositories is known to be for {}",
             folders.join(", "),

@@ -11,7 +11,7 @@ use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::{AddOnVersion, CudaVersion, Want};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -21,19 +21,19 @@ const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 /// Whether the host can have what fits a request, as far as the caller knows: something else may stand in the way.
 pub type CanBePlanned<'j> = &'j dyn Fn(&Request) -> bool;
 
-/// Adds alternatives to a refusal. Those that something else keeps away are suggested only if there are no others, and do not
-/// count as fitting.
+/// Adds alternatives to a refusal. Those that cannot be planned are added only if there are no others, for the caller to say what
+/// blocks them.
 pub fn with_alternative(
     host: &KnownHost,
     request: &Request,
     conflict: Conflict,
     can_be_planned: CanBePlanned,
 ) -> Conflict {
-    let possible = with_nearest(host, request, conflict.clone(), (can_be_planned, "fits"));
+    let possible = with_nearest(host, request, conflict.clone(), can_be_planned);
     if possible.alternative.is_some() {
         return possible;
     }
-    let out = with_nearest(host, request, conflict, (&|_| true, "its versions fit"));
+    let out = with_nearest(host, request, conflict, &|_| true);
     if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
 }
 
@@ -43,7 +43,7 @@ fn with_nearest(
     host: &KnownHost,
     request: &Request,
     conflict: Conflict,
-    (can_be_planned, verdict): (CanBePlanned, &str),
+    can_be_planned: CanBePlanned,
 ) -> Conflict {
     let database = host.database;
     let served = host.served(request);
@@ -55,7 +55,11 @@ fn with_nearest(
         toolkit_method: ToolkitMethod::Auto,
         ..request.clone()
     };
-    let by_components = (request.components.is_empty() && request.cuda.is_wanted()).then(by_components);
+    let is_whole = request.components.is_empty() && request.cuda.is_wanted();
+    let by_components = is_whole.then(by_components);
+    let is_of_files = [RuleId::CudaPublished, RuleId::CudaComponents].iter().any(|rule| conflict.rule == *rule);
+    let from_repository = || Request { toolkit_method: ToolkitMethod::Repository, ..request.clone() };
+    let by_repository = (is_whole && is_of_files).then(from_repository).filter(|other| other != request);
     let trials = &Trials { host, can_be_planned, failed: RefCell::default() };
     let fits = |smaller: Request| {
         let answer = trials.choice(&smaller)?;
@@ -69,6 +73,7 @@ fn with_nearest(
     let is_served = without.is_some() || host.served(request).cards.is_ok();
     let whole = if is_served { same } else { toolkit_alone(request, &conflict) }.and_then(fits);
     let asks_less = is_served && whole.is_none();
+    let by_repository = by_repository.filter(|_| asks_less).and_then(fits);
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
     let wheels_alone = (asks_less && concerns_compiler(&conflict)).then(|| wheels_alone(database, request, &conflict));
     let wheels_alone = wheels_alone.flatten().and_then(fits);
@@ -78,7 +83,10 @@ fn with_nearest(
     let mut out = conflict;
     out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.choice(asked).is_some()));
     let alone = "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
-    for (why, found) in [("", by_components), (alone, wheels_alone), ("", instead)] {
+    let packaged = "from packages of NVIDIA's repository";
+    for (why, found) in
+        [(packaged, by_repository), ("", by_components), (alone, wheels_alone), ("", instead)]
+    {
         let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();
         // The same request may be suggested already, without what it gives.
@@ -87,7 +95,7 @@ fn with_nearest(
             Some(Hint::Plan { why, .. }) => why,
             _ => why,
         };
-        out = out.hint(as_hint(host, instead, why, format!("{verdict}: {}", summary(&selection))));
+        out = out.hint(as_hint(host, instead, why, format!("fits: {}", summary(&selection))));
         out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons.clone() }));
     }
     out
@@ -156,10 +164,18 @@ fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<It
     let known = nearest(database, &request.cuda).into_iter().filter_map(move |version| of_version(&version));
     let less_exact = shortened(&request.driver).map(|driver| Request { driver, ..request.clone() });
     let shorter = less_exact.chain(shortened(&request.cudnn).map(|cudnn| Request { cudnn, ..request.clone() }));
+    let shorter = shorter.chain(shortened(&request.cuda).map(|cuda| Request { cuda, ..request.clone() }));
     let alone = request.driver.is_wanted().then_some(DRIVER_ALONE).into_iter().flatten();
-    let eased = EASINGS.into_iter().chain(alone).map(|ease| ease(request));
+    let eased = EASINGS.into_iter().chain(alone).map(|ease| ease(request)).chain(without_companions(request));
     let all = other_frameworks(database, request).into_iter().chain(known).chain(shorter).chain(eased);
     all.filter(move |smaller| smaller != request)
+}
+
+/// The layers in any version without companions and hosts of an NVLink domain, if any were requested.
+fn without_companions(request: &Request) -> Option<Request> {
+    let has_companions = !request.companions.is_empty() || !request.imex_peers.is_empty();
+    let eased = || Request { companions: BTreeSet::new(), imex_peers: Vec::new(), ..request.eased() };
+    has_companions.then(eased)
 }
 
 /// The other releases of the requested framework or, of several frameworks, each one alone.

@@ -322,6 +322,22 @@ pub fn passed_over(on: &SearchContext, driver: Option<&Candidate>, chosen: &Tool
     }
 }
 
+/// The newest release that is newer than the chosen one and was passed over only because gpusetup cannot download or verify it, and
+/// why; none if there is no such release.
+pub fn newer_without_files(
+    on: &SearchContext,
+    driver: Option<&Candidate>,
+    chosen: &Toolkit,
+) -> Option<(CudaVersion, Refusal)> {
+    let must_be_native = driver.filter(|d| is_native(chosen.release, d));
+    let newer = on.published.toolkits().take_while(|t| t.release.version > chosen.release.version);
+    let mut alike = newer.filter(|t| must_be_native.is_none_or(|d| is_native(t.release, d)));
+    alike.find_map(|t| {
+        let refusal = toolkit(on, driver, t).err().filter(|refusal| refusal.of_files().is_some())?;
+        Some((t.release.version, refusal))
+    })
+}
+
 /// The major version of the distribution's default gcc, if known.
 pub fn distributions_gcc(distribution: Option<&Distribution>, facts: &Facts) -> Option<u16> {
     distribution.and_then(|d| d.gcc).or_else(|| facts.kernels_gcc())

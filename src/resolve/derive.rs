@@ -1,6 +1,7 @@
 //! Derives the proof of a refusal: the conflicting facts, each with its source, shortest first.
 
-use super::refusal::{Explanation, Layer, Refusal, Subject};
+use super::Method;
+use super::refusal::{Explanation, Layer, Refusal, Subject, lacking_companion, needed_companion};
 use crate::causes;
 use crate::compat::{AddOnRange, Database, SourceId};
 use serde::Serialize;
@@ -16,6 +17,7 @@ pub struct Premise {
 
 const HOST: &str = "facts of the host";
 const ASKED: &str = "the request";
+const DATABASE: &str = "the database";
 
 /// The facts that rule out a candidate.
 pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premise> {
@@ -133,8 +135,18 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             vec![own(format!("{named} is not built for CUDA {series}"))]
         }
         Refusal::NoCapability(n) => vec![card(n)],
+        Refusal::NoCompanion(id) => {
+            let sources = told.database.companion(id).map_or(&[][..], |companion| companion.sources.as_slice());
+            let (lacking, source) = match told.request.method {
+                Method::Packages => (lacking_companion(told.request.method), HOST),
+                method => (lacking_companion(method), DATABASE),
+            };
+            vec![
+                fact(needed_companion(id, told), published(sources)),
+                fact(format!("{named}: {lacking}"), source.to_owned()),
+            ]
+        }
         Refusal::NotWanted
-        | Refusal::NoCompanion(_)
         | Refusal::NotPackaged
         | Refusal::NotInRepository
         | Refusal::RepositoryNeedsAnother

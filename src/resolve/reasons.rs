@@ -4,20 +4,20 @@ use super::add_on::ChosenAddOn;
 use super::component::Part;
 use super::cuda::{Toolkit, is_native};
 use super::driver::{Candidate, Install, is_over};
-use super::refusal::{Explanation, Unpackaged, installer_library};
+use super::refusal::{Explanation, Refusal, Unpackaged, installer_library};
 use super::{Card, Method, Reason, Request, ToolkitMethod};
 use crate::causes;
 use crate::compat::{AddOnArtifact, AddOnId, ModuleFlavour, PackageRepository};
 use crate::host::Facts;
 use crate::ids::{AddOnRule, Recorded, Rule, RuleId};
-use crate::version::Want;
+use crate::version::{CudaVersion, Want};
 use std::rc::Rc;
 /// Why each part of a choice was made.
 pub fn reasons(
     told: &Explanation,
     facts: &Facts,
     driver: Option<&Candidate>,
-    cuda: Option<&Toolkit>,
+    cuda: Option<(&Toolkit, Option<(CudaVersion, Refusal)>)>,
     add_ons: &[ChosenAddOn],
     unpublished: &[&AddOnArtifact],
 ) -> Vec<Reason> {
@@ -35,13 +35,15 @@ pub fn reasons(
         let (rule, text, source) = method_reason(facts, told, d);
         say("method", rule.into(), text, source);
     }
-    if let Some(c) = cuda {
+    if let Some((c, without_files)) = cuda {
         let release = c.release;
-        let (rule, text) = cuda_reason(c, driver, cards, request);
+        let what = what_fits(c, request, without_files);
+        let (rule, text) = cuda_reason(c, &what, driver, cards, request);
         let of_branch = driver.filter(|_| rule == RuleId::CudaNativeDriver).map(|d| d.branch.sources.as_slice());
         let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
         say("cuda", rule.into(), text, sources.join(", "));
     }
+    let cuda = cuda.map(|(toolkit, _)| toolkit);
     for (n, c) in add_ons.iter().zip(cuda.iter().cycle()) {
         let (newest, and) = newest_add_on(n.of.id, request);
         let (series, capabilities) = (c.release.version.series(), n.range.capabilities());
@@ -93,11 +95,15 @@ where
     }
 }
 
-/// What fits: the newest that was meant, or the release itself if exactly that was requested.
-fn what_fits(toolkit: &Toolkit, request: &Request) -> String {
-    match requested_exactly(toolkit, request) {
-        Some(version) => format!("{version} was requested, and it"),
-        None => format!("{} that", newest(&request.cuda, request)),
+/// What fits: the newest that was meant, or the release itself if exactly that was requested. A newer one without files is named.
+fn what_fits(toolkit: &Toolkit, request: &Request, without_files: Option<(CudaVersion, Refusal)>) -> String {
+    if let Some(version) = requested_exactly(toolkit, request) {
+        return format!("{version} was requested, and it");
+    }
+    let newest = newest(&request.cuda, request);
+    match without_files.and_then(|(newer, refusal)| Some((newer, refusal.of_files()?))) {
+        Some((newer, files)) => format!("{newest} with {files} ({newer} has none) that"),
+        None => format!("{newest} that"),
     }
 }
 
@@ -124,12 +130,12 @@ fn is_for_frameworks<V>(want: &Want<V>, request: &Request) -> bool {
 
 fn cuda_reason(
     toolkit: &Toolkit,
+    what: &str,
     driver: Option<&Candidate>,
     cards: &[Rc<Card>],
     request: &Request,
 ) -> (RuleId, String) {
     let release = toolkit.release;
-    let what = what_fits(toolkit, request);
     if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
         let have = toolkit.version();
         let text = match requested_exactly(toolkit, request) {

@@ -198,6 +198,15 @@ impl Refusal {
         self.of_method(told).map(|(asked, lacking)| text!("{asked}, but {lacking}")).unwrap_or_default()
     }
 
+    /// What a toolkit lacks, if it is refused for its files.
+    pub fn of_files(self) -> Option<&'static str> {
+        match self {
+            Self::NoRunfile | Self::NoSum(_) => Some("a verified runfile"),
+            Self::NoArchives | Self::NoInstallerLibrary | Self::NoComponent(_) => Some("known archives"),
+            _ => None,
+        }
+    }
+
     /// The rule's name.
     pub fn rule(self, of: Layer) -> Rule {
         match (self, of) {
@@ -324,14 +333,7 @@ impl Refusal {
             }
             Self::NotPackaged => self.of_no_driver(told),
             Self::NoCompanion(id) => {
-                let title = told.database.companion_title(id);
-                let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
-                let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
-                let lacking = match told.request.method {
-                    Method::Packages => "no enabled repository has it",
-                    Method::Auto | Method::Repository | Method::Runfile => "none is known for this driver",
-                };
-                text!("the NVSwitches of this host need {title} of {version}, but {lacking}")
+                text!("{}, but {}", needed_companion(id, told), lacking_companion(told.request.method))
             }
             Self::NotInRepository if told.addable => {
                 "NVIDIA's repository was requested, but it does not offer this driver here".to_owned()
@@ -559,6 +561,22 @@ pub fn end(branch: &DriverBranch) -> String {
         (Some(end), _) => format!("reached its end of life in {end}"),
         (None, Some(last)) => format!("had its last release in {last}"),
         (None, None) => "has had no release for years".to_owned(),
+    }
+}
+
+/// The companion that NVSwitches need, and its version.
+pub fn needed_companion(id: CompanionId, told: &Explanation) -> String {
+    let title = told.database.companion_title(id);
+    let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
+    let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
+    format!("the NVSwitches of this host need {title} of {version}")
+}
+
+/// What a driver lacks whose companion cannot be had.
+pub fn lacking_companion(method: Method) -> &'static str {
+    match method {
+        Method::Packages => "no enabled repository has it",
+        Method::Auto | Method::Repository | Method::Runfile => "none is known for this driver",
     }
 }
 

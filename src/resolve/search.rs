@@ -3,7 +3,7 @@
 
 use super::add_on::{self, ChosenAddOn, refused_for};
 use super::component::Part;
-use super::cuda::{SearchContext, Toolkit, passed_over, preferred, runs_on, toolkit};
+use super::cuda::{SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit};
 use super::driver::{Candidate, Candidates, none_fits, outranked, refused, staying};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
@@ -305,7 +305,8 @@ fn resolution<'a>(
     let unpublished: Vec<_> = add_ons.iter().zip(cuda.iter().cycle()).filter_map(newer).collect();
     let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
     let parts = cuda.as_ref().map(|c| on.parts(c, &ids)).unwrap_or_default();
-    let mut reasons = reasons(told, on.facts, driver, cuda.as_ref(), &add_ons, &unpublished);
+    let without_files = cuda.as_ref().and_then(|chosen| newer_without_files(on, driver, chosen));
+    let mut reasons = reasons(told, on.facts, driver, cuda.as_ref().map(|c| (c, without_files)), &add_ons, &unpublished);
     reasons.extend(parts.iter().filter_map(along));
     reasons.extend(without_runfile(on.facts, on.request, &parts));
     reasons.extend(cuda.as_ref().and_then(|toolkit| toolkit.packages).map(from_repository));

@@ -16,7 +16,7 @@ pub enum Supply<'a> {
     /// The enabled repository does not offer this package.
     NotOffered(String),
     /// The enabled repository is for another system.
-    OfAnotherSystem(String),
+    OfAnotherSystem(String, Remedy),
     /// gpusetup can add no repository for the host that has it. These of NVIDIA's have it, by the names of their systems.
     NotAddable(Vec<&'a str>),
 }
@@ -35,7 +35,7 @@ impl<'a> Supply<'a> {
         let names = companion.packages_for(Some(distribution.package_manager), driver, oldest);
         let name = names.first()?;
         if let Some(other) = of_another_system(database, Some(distribution), facts) {
-            return Some(Self::OfAnotherSystem(causes::another_systems(other, &facts.os.name)));
+            return Some(Self::OfAnotherSystem(other.cause(facts), other.remedy(facts)));
         }
         if companion.repository.as_ref().is_some_and(|of| facts.has_enabled(&of.seen_as)) {
             let is_offered = facts.offered.as_ref().is_none_or(|all| all.contains_key(name));
@@ -62,7 +62,9 @@ impl<'a> Supply<'a> {
                 Remedy::new(text, ["sudo gpusetup apply --profile driver"])
             }
             Self::NotOffered(name) => Remedy::new(causes::not_offered(name), NONE),
-            Self::OfAnotherSystem(why) => Remedy::new(format!("{why}; {}", causes::REMOVE_ANOTHER_SYSTEMS), NONE),
+            Self::OfAnotherSystem(why, remedy) => {
+                Remedy { text: format!("{why}; {}", remedy.text), commands: remedy.commands.clone() }
+            }
             Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(folders), NONE),
         }
     }

@@ -25,7 +25,8 @@ fn what_is_said_to_fit_is_not_refused() {
     for (os, method) in [("opensuse-leap-15", "packages"), ("rocky-10", "repository"), ("fedora-43", "repository")] {
         let said = run(&["plan", "--os", os, "--gpu", "8xb200", "--method", method]);
         assert!(said.code == 4 && !said.err.contains("# fits"), "{os}: {}", said.err);
-        assert!(said.err.contains("# its versions fit: ") && said.err.contains("the alternative is blocked: "), "{os}");
+        assert!(said.err.contains("fits, but is blocked, too: GPUs like these are connected"), "{os}: {}", said.err);
+        assert!(suggested(&said).iter().all(|command| command.starts_with("gpusetup db show")), "{os}: {}", said.err);
     }
     let said = run(&["plan", "--os", "opensuse-leap-15", "--gpu", "8xb200", "--method", "packages"]);
     assert!(!said.err.contains("--method repository"), "it lacks Fabric Manager: {}", said.err);
@@ -35,6 +36,30 @@ fn what_is_said_to_fit_is_not_refused() {
         let (command, gives) = only.split_once("  # ").expect("a comment");
         assert!(said.code == 5 && gives.starts_with("fits: driver ") && !command.contains("--method"), "{only}");
     }
+}
+
+#[test]
+fn every_command_of_a_refusal_is_planned() {
+    let peers = ["--imex-peers", "10.0.0.1,10.0.0.2"];
+    let hosts: [(&str, &str, &[&str]); 4] = [
+        ("debian-12:aarch64", "gb200", &peers),
+        ("opensuse-leap-15", "8xh100", &["--profile", "driver", "--with", "dcgm"]),
+        ("opensuse-leap-15", "8xb200", &["--profile", "driver"]),
+        ("rocky-10", "8xb200", &["--profile", "driver"]),
+    ];
+    for (os, gpu, more) in hosts {
+        let said = run(&[&["plan", "--os", os, "--gpu", gpu, "--method", "repository"], more].concat());
+        assert_eq!(said.code, 4, "{os}: {}", said.err);
+        for command in suggested(&said) {
+            let words = command.split("  # ").next().unwrap_or_default();
+            let words: Vec<_> = words.split(' ').skip(1).collect();
+            assert_eq!(run(&words).code, 0, "{os}: {command}");
+        }
+    }
+    let because = run(&["plan", "--os", "opensuse-leap-15", "--gpu", "8xb200", "--method", "repository"]).err;
+    let because = because.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(because.contains("driver's version (NVIDIA Fabric Manager"), "{because}");
+    assert!(because.contains("none is known for this driver (the database)"), "{because}");
 }
 
 #[test]
@@ -76,6 +101,20 @@ fn a_driver_without_fixes_comes_with_what_helps() {
     let helps = text.rsplit("; ").next().expect("a remedy");
     assert!(helps.starts_with("--method repository gets 595.") && helps.ends_with(", which has them"), "{text}");
     assert_eq!(warning(&["--os", "debian-12", "--gpu", "8xh100", "--method", "repository"]), None);
+    let here = facts("fedora-42", "4xh100", |facts| {
+        facts["driver"] =
+            json!({"version": "570.133.20", "origin": "runfile", "modules": "open", "evidence": "its uninstaller"});
+        facts["nvswitches"] = json!(["0000:c4:00.0", "0000:c5:00.0", "0000:c6:00.0", "0000:c7:00.0"].map(|address| json!({
+            "address": address, "pci_id": "10de:22a3"
+        })));
+    });
+    let all = planned(&here, &["--profile", "driver", "--json"]).json()["warnings"].to_string();
+    assert!(all.contains("--driver 580 gets 580.178.04, which has them"), "what its switches need is there: {all}");
+    // A toolkit that lacks fixes comes with the first release that has them.
+    let all = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--cuda", "13.0", "--json"]).json()["warnings"].to_string();
+    assert!(all.contains("; --cuda 13.1 gets 13.1."), "{all}");
+    let all = run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--cuda", "12.4", "--json"]).json()["warnings"].to_string();
+    assert!(all.contains("GS513") && !all.contains("--cuda 13"), "it does not target the GPU: {all}");
     // Here only another branch has the fixes, beside what the switches need.
     let text = warning(&["--os", "debian-11", "--gpu", "8xh100"]).expect("a warning");
     assert!(!text.contains("--method repository"), "there is none: {text}");
@@ -110,11 +149,23 @@ fn a_repository_for_another_system_does_not_count() {
     for (more, code) in [(["--with", "dcgm"], 2), (["--toolkit-method", "repository"], 5)] {
         let said = planned(&wrong, &more);
         assert!(
-            said.code == code && said.err.contains("/ubuntu2204/x86_64 / is not NVIDIA's for Ubuntu 24.04"),
+            said.code == code && said.err.contains("/ubuntu2204/x86_64 is not NVIDIA's for Ubuntu 24.04 LTS on x86_64"),
             "{}",
             said.err
         );
     }
+    let said = planned(&wrong, &["--toolkit-method", "repository"]);
+    let disable = "grep -rlF https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64 \
+                   /etc/apt/sources.list.d | sudo xargs -r -I{} mv {} {}.disabled && sudo apt-get update";
+    assert!(said.err.contains(disable) && said.err.contains("gpusetup can add the right one"), "{}", said.err);
+    // Nor does the right system's for another architecture count.
+    let sbsa = facts("rocky-9", "a100", |facts| {
+        let url = "https://developer.download.nvidia.com/compute/cuda/repos/rhel9/sbsa cuda-rhel9-sbsa";
+        facts["repositories"] = json!([url]);
+    });
+    let said = planned(&sbsa, &["--json"]);
+    assert!(warned(&said) && said.json()["selection"]["driver"]["method"] == "runfile", "{}", said.out);
+    assert!(said.out.contains("/repos/rhel9/x86_64)") && said.out.contains("/etc/yum.repos.d"), "{}", said.out);
     // A driver is not taken from there either, and a mirror that dnf completes is right.
     let method = |said: &Ran| said.json()["selection"]["driver"]["method"].clone();
     assert_eq!(method(&planned(&with("rocky-9", "rhel9"), &["--json"])), "packages");
@@ -155,4 +206,56 @@ fn add_ons_of_packages_are_kept() {
     // Those for another CUDA are no help.
     let (title, state) = step(&with("12"), "install-cudnn");
     assert!(title.contains("into /usr/local/cuda-13.0") && state.contains("needed"), "{title} {state}");
+}
+
+#[test]
+fn newer_toolkits_without_files_are_named_and_come_from_the_repository() {
+    let asked = |more: &[&str]| run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--profile", "toolkit"], more].concat());
+    let reason = |more: &[&str]| {
+        let plan = asked(&[&["--json"], more].concat()).json();
+        let all = plan["reasons"].as_array().expect("reasons").clone();
+        let of_cuda = all.into_iter().find(|reason| reason["subject"] == "cuda").expect("a reason");
+        of_cuda["text"].as_str().expect("a text").to_owned()
+    };
+    let text = reason(&[]);
+    assert!(text.starts_with("the newest with a verified runfile (13.5.0 has none) that fits; it needs"), "{text}");
+    let text = reason(&["--cuda", "12.4"]);
+    assert!(text.starts_with("the newest 12.4 that fits"), "no newer one of 12.4 is known: {text}");
+    let text = reason(&["--toolkit-method", "repository"]);
+    assert!(text.starts_with("the newest that fits"), "packages need no runfile: {text}");
+    for (more, command) in [
+        (&["--cuda", "13.5"][..], "--cuda 13.5 --toolkit-method repository"),
+        (&["--cuda", "13.0.1", "--toolkit-method", "repository"], "--cuda 13.0.3 --toolkit-method repository"),
+    ] {
+        let said = asked(more);
+        let all = suggested(&said);
+        assert!(said.code == 4 && all.iter().any(|line| line.contains(command)), "{}", said.err);
+    }
+}
+
+#[test]
+fn an_upgrade_over_another_vendors_packages_comes_with_a_plan_that_works() {
+    let here = facts("rocky-9", "a100", |facts| {
+        facts["driver"] =
+            json!({"version": "570.133.20", "origin": "rpm", "modules": "open", "evidence": "the record of packages"});
+    });
+    let said = planned(&here, &["--profile", "driver", "--upgrade"]);
+    assert!(said.code == 5 && said.err.contains("(GS402)"), "{}", said.err);
+    assert!(!said.err.contains("--method packages"), "it would upgrade nothing: {}", said.err);
+    let [only] = suggested(&said)[..] else { panic!("{}", said.err) };
+    assert!(only.starts_with("gpusetup plan --facts - --profile driver  # keep the installed driver: fits: "), "{only}");
+    assert_eq!(planned(&here, &["--profile", "driver"]).code, 0);
+}
+
+#[test]
+fn a_file_that_is_no_lock_file_and_a_guide_of_another_release_are_named() {
+    let said = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--locked", "/etc/passwd"]);
+    let flat = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.code == 2 && flat.contains("gpusetup plan --lock did not write it: it is not JSON ("), "{flat}");
+    let said = run(&["plan", "--os", "debian-12", "--gpu", "k80", "--json"]);
+    let warnings = said.json()["warnings"].to_string();
+    assert!(
+        warnings.contains("may not support Debian 12 (bookworm) on x86_64: NVIDIA's installation guide for CUDA 11.2, the nearest"),
+        "{warnings}"
+    );
 }

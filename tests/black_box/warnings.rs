@@ -134,3 +134,28 @@ fn a_driver_and_its_modules_can_be_named_together() {
     assert_eq!(said.code, 2);
     assert!(said.err.contains("contradict each other"), "{}", said.err);
 }
+
+#[test]
+fn a_driver_that_stays_is_compared_with_the_toolkit_and_with_what_is_loaded() {
+    let warned = |version: &str, loaded: &str, more: &[&str]| {
+        let stock = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--json"];
+        let mut facts = run(&stock).json()["host"].take();
+        facts["driver"] = json!({"version": version, "origin": "dpkg", "modules": "open", "evidence": "a file"});
+        facts["loaded_modules"] = json!([{"name": "nvidia", "version": loaded}]);
+        let said = run_with_input(&[&["plan", "--facts", "-", "--json"], more].concat(), &facts.to_string());
+        let all = said.json()["warnings"].as_array().expect("warnings").clone();
+        let of = |id: &str| all.iter().find(|w| w["check"] == id).map(|w| w["text"].as_str().unwrap_or("").to_owned());
+        (of("GS501"), of("GS707"))
+    };
+    let (loaded, not_run) = warned("550.54.14", "550.54.14", &["--profile", "toolkit", "--cuda", "13.0"]);
+    let not_run = not_run.expect("a warning");
+    assert!(loaded.is_none() && not_run.contains("; --cuda 12.4.1 gets one that it runs"), "{not_run}");
+    assert_eq!(warned("550.54.14", "550.54.14", &["--profile", "toolkit", "--cuda", "12.4.1"]), (None, None));
+    for more in [&["--profile", "toolkit"][..], &[]] {
+        let (loaded, _) = warned("580.95.05", "550.54.14", more);
+        let loaded = loaded.expect("a warning");
+        assert!(loaded.contains("the kernel modules of 550.54.14 are loaded: CUDA programs fail"), "{loaded}");
+    }
+    assert_eq!(warned("580.95.05", "580.95.05", &["--profile", "toolkit"]), (None, None));
+    assert_eq!(warned("580.95.05", "550.54.14", &["--upgrade"]).0, None, "it is replaced");
+}

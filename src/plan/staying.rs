@@ -1,0 +1,51 @@
+//! Warnings about a driver that stays: a toolkit whose programs it does not run (GS707), and kernel modules of another version that
+//! are loaded until the next boot (GS501).
+
+use super::context::StepContext;
+use crate::compat::Database;
+use crate::host::MachineKind;
+use crate::resolve::Request;
+use crate::version::{CudaVersion, Want};
+
+/// The warning if the driver that is there, and stays, does not run the toolkit. `gives` is the toolkit that a request gets, if the
+/// driver runs it.
+pub fn not_run(
+    database: &Database,
+    context: &StepContext,
+    gives: impl Fn(&Request) -> Option<CudaVersion>,
+) -> Option<String> {
+    let (driver, cuda) = (context.chosen.staying.as_ref()?, context.chosen.cuda.as_ref()?);
+    let release = cuda.release;
+    if driver.version >= release.minimum_driver {
+        return None;
+    }
+    let any = Request { cuda: Want::Best, ..context.request.clone() };
+    let exact = |version: CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..any.clone() });
+    let another = gives(&any).filter(|version| exact(*version).and_then(|asked| gives(&asked)).is_some());
+    let another = another.map(|version| format!("; --cuda {version} gets one that it runs"));
+    let forward = database.forward_compatibility(release.version, driver.branch.branch);
+    let forward = forward.filter(|_| context.chosen.cards.iter().all(|card| card.data_center));
+    let package = forward.map(|found| format!("; or they run with NVIDIA's package {}", found.package));
+    Some(format!(
+        "the driver {} stays, and programs of CUDA {} do not run on it: they need driver {} or newer{}{}",
+        driver.version,
+        release.version,
+        release.minimum_driver,
+        another.unwrap_or_default(),
+        package.unwrap_or_default()
+    ))
+}
+
+/// The warning if the kernel modules of another version than the installed driver's are loaded, and the plan leaves the driver as it
+/// is.
+pub fn loaded_before(context: &StepContext) -> Option<String> {
+    let machine = &context.facts.machine;
+    let is_host = machine.kind != MachineKind::Container && !machine.is_tree;
+    let stays = context.chosen.driver.as_ref().is_none_or(|driver| driver.is_kept());
+    let installed = context.facts.driver.as_ref().filter(|_| is_host && stays)?.version;
+    let loaded = context.facts.loaded_driver().filter(|loaded| *loaded != installed.to_string())?;
+    Some(format!(
+        "driver {installed} is installed, but the kernel modules of {loaded} are loaded: CUDA programs fail until the next boot \
+         (sudo reboot)"
+    ))
+}
