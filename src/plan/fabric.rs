@@ -9,7 +9,6 @@ use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::resolve::{ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply};
 use crate::text::all_of;
-use crate::version::Want;
 
 /// What the user has to install or configure, a sentence or two each.
 pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver, all: &Companions) -> Vec<String> {
@@ -86,10 +85,13 @@ fn remedy(database: &Database, context: &StepContext, of: &Companion) -> Option<
 }
 
 /// Refuses to install a driver from a runfile if something is missing without which CUDA fails: the plan would end well, with GPUs
-/// that no program can use. A driver that is named is taken all the same, with a warning.
+/// that no program can use. A driver that is named with its whole version or as a file is taken all the same, with a warning.
 pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<(), Conflict> {
     let driver = context.chosen.driver.as_ref().filter(|driver| driver.install.method() == Method::Runfile);
-    let is_chosen = |driver: &&ChosenDriver| !driver.is_kept() && !matches!(context.request.driver, Want::Meeting(_));
+    let is_named = |driver: &ChosenDriver| {
+        context.request.driver_file.is_some() || context.request.driver.is_exactly(driver.version)
+    };
+    let is_chosen = |driver: &&ChosenDriver| !driver.is_kept() && !is_named(driver);
     let (Some(driver), Some(companions)) = (driver.filter(is_chosen), &context.companions) else {
         return Ok(());
     };
@@ -108,10 +110,12 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
         driver.version
     );
     let remedies = missing.iter().filter_map(|of| remedy(database, context, of));
-    let conflict = Conflict::blocked(CheckId::GS801, sentence);
-    Err(remedies
-        .fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
-        .hint("or name the driver (--driver), and install the rest by hand"))
+    let conflict = remedies.fold(Conflict::blocked(CheckId::GS801, sentence), |conflict, remedy| {
+        conflict.hint(remedy.to_string())
+    });
+    let Ok(exactly) = driver.version.to_string().parse() else { return Err(conflict) };
+    let exactly = Request { driver: exactly, ..context.request.clone() };
+    Err(conflict.hint(Hint::asking("and install the rest by hand", exactly)))
 }
 
 /// Refuses to name the hosts of an NVLink domain if what connects them cannot be installed with this driver.

@@ -1,0 +1,51 @@
+//! What boards with NVSwitches need besides the driver, where gpusetup can install only a part of it.
+
+use crate::common::{Ran, run};
+use serde_json::Value;
+
+/// The plan for the driver of a new host.
+fn plan(os: &str, gpu: &str, request: &[&str]) -> Ran {
+    run(&[&["plan", "--os", os, "--gpu", gpu, "--profile", "driver"], request].concat())
+}
+
+/// The version of the chosen driver.
+fn version(plan: &Value) -> &str {
+    plan["selection"]["driver"]["version"].as_str().expect("a version")
+}
+
+#[test]
+fn a_named_branch_gets_a_release_with_fabric_manager() {
+    for (os, request) in [
+        ("fedora-42", vec!["--driver", "595"]),
+        ("debian-12", vec!["--driver", "595"]),
+        ("rocky-10", vec!["--driver", ">=595"]),
+        ("ubuntu-24.04", vec!["--driver", "595", "--method", "runfile"]),
+    ] {
+        let found = plan(os, "8xh100", &[&request[..], &["--json"]].concat()).json();
+        assert_eq!(found["selection"]["driver"]["branch"], "595", "{os}");
+        let archive = format!("fabricmanager-linux-x86_64-{}-archive.tar.xz", version(&found));
+        assert!(found["steps"].to_string().contains(&archive), "{os}: {}", found["steps"]);
+        assert!(!found["warnings"].to_string().contains("GS801"), "{os}: {}", found["warnings"]);
+    }
+    // A release whose Fabric Manager is not known is refused, until its whole version is named.
+    let refused = plan("fedora-42", "8xh100", &["--driver", "595.99"]);
+    assert_eq!(refused.code, 4, "{}", refused.out);
+    for part in ["Fabric Manager", "try: gpusetup plan --os fedora-42 --gpu 8xh100 --driver 595 --profile driver"] {
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+    let named = plan("fedora-42", "8xh100", &["--driver", "595.99.02", "--json"]).json();
+    assert_eq!(version(&named), "595.99.02");
+    assert!(named["warnings"].to_string().contains("GS801"), "{}", named["warnings"]);
+}
+
+#[test]
+fn what_nvlsm_keeps_away_is_suggested_with_the_whole_version() {
+    for request in [vec![], vec!["--driver", "595"]] {
+        let refused = plan("rocky-10", "8xb200", &request);
+        assert_eq!(refused.code, 5, "{request:?}: {}", refused.out);
+        let suggested = "try: gpusetup plan --os rocky-10 --gpu 8xb200 --driver 595.71.05 --profile driver";
+        assert!(refused.err.contains(suggested), "{request:?}: {}", refused.err);
+    }
+    let planned = plan("rocky-10", "8xb200", &["--driver", "595.71.05", "--json"]).json();
+    assert!(planned["warnings"].to_string().contains("nvlsm"), "{}", planned["warnings"]);
+}
