@@ -2,13 +2,17 @@
 //! healthy.
 
 use super::context::StepContext;
+use super::fixes;
 use super::needed::Companions;
 use crate::causes::{self, Remedy};
 use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::resolve::{ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply};
+use crate::resolve::{
+    ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply, has_own_repository,
+};
 use crate::text::all_of;
+use crate::version::DriverVersion;
 
 /// What the user has to install or configure, a sentence or two each.
 pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver, all: &Companions) -> Vec<String> {
@@ -35,10 +39,14 @@ fn with_driver(
     following: &[&Companion],
     separate: &[&Companion],
 ) -> String {
-    let manager = context.facts.os.package_manager;
+    let (manager, facts) = (context.facts.os.package_manager, context.facts);
+    let is_listed = |name: &String| facts.offered.as_ref().is_none_or(|all| all.contains_key(name));
+    let mut names = following.iter().filter_map(|of| of.package(manager, driver.version));
+    let is_there = has_own_repository(database, context.distribution, facts) && names.all(|name| is_listed(&name));
+    let place = if is_there { "repository" } else { "repositories; no enabled one has it" };
     let needed = |of: &&Companion| {
         let package = of.package(manager, driver.version);
-        let place = package.map(|name| format!(" (package {name} in NVIDIA's repository)")).unwrap_or_default();
+        let place = package.map(|name| format!(" (package {name} in NVIDIA's {place})")).unwrap_or_default();
         causes::companion(of, driver.version) + &place
     };
     let sentences = run_elsewhere(database, joined.fabric).into_iter().chain(following.iter().map(needed));
@@ -49,7 +57,7 @@ fn with_driver(
         text += &format!(", with {} from NVIDIA's repository", names.join(", "));
     }
     let install = following.iter().map(|of| causes::install_companion(of, driver.version, manager));
-    if let Some(install) = install.collect::<Option<Vec<_>>>() {
+    if let Some(install) = install.collect::<Option<Vec<_>>>().filter(|_| is_there) {
         let others = separate.iter().filter_map(|of| remedy(database, context, of));
         let others = others.flat_map(|remedy| remedy.commands);
         let start = following.iter().flat_map(|of| causes::start_companion(of));
@@ -60,6 +68,22 @@ fn with_driver(
         text += &format!(". {}", causes::UNTIL_FABRIC_RUNS);
     }
     text
+}
+
+/// The option with which a plan gets a driver that comes with what is missing, if one does. `gives` is the driver that a request
+/// gets with everything that it needs.
+pub fn complete_instead(
+    database: &Database,
+    context: &StepContext,
+    gives: impl Fn(&Request) -> Option<DriverVersion>,
+) -> Option<String> {
+    let is_host = context.facts.machine.kind != MachineKind::Container;
+    let companions = context.companions.as_ref().filter(|_| is_host)?;
+    let missing: Vec<_> = companions.unavailable().map(|of| of.title.as_str()).collect();
+    let driver = context.chosen.driver.as_ref().filter(|_| !missing.is_empty())?;
+    let mut others = fixes::other_requests(database, context.request, driver);
+    let (option, version) = others.find_map(|(option, asked)| Some((option, gives(&asked)?)))?;
+    Some(format!("{option} gets driver {version} with {}", all_of(&missing)))
 }
 
 /// Companions with a separate version that no repository of the host has.

@@ -33,7 +33,7 @@ pub fn missing(
 }
 
 /// Ways to ask for another driver, those that change least first, each with its option.
-fn other_requests(
+pub fn other_requests(
     database: &Database,
     request: &Request,
     driver: &ChosenDriver,

@@ -1,7 +1,7 @@
 //! What boards with NVSwitches need besides the driver, where gpusetup can install only a part of it.
 
-use crate::common::{Ran, run};
-use serde_json::Value;
+use crate::common::{Ran, run, run_with_input};
+use serde_json::{Value, json};
 
 /// The plan for the driver of a new host.
 fn plan(os: &str, gpu: &str, request: &[&str]) -> Ran {
@@ -48,4 +48,33 @@ fn what_nvlsm_keeps_away_is_suggested_with_the_whole_version() {
     }
     let planned = plan("rocky-10", "8xb200", &["--driver", "595.71.05", "--json"]).json();
     assert!(planned["warnings"].to_string().contains("nvlsm"), "{}", planned["warnings"]);
+}
+
+/// The texts of a plan's warnings of NVSwitches.
+fn warnings(plan: &Value) -> String {
+    let all = plan["warnings"].as_array().expect("warnings").iter().filter(|warning| warning["check"] == "GS801");
+    all.filter_map(|warning| warning["text"].as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn commands_for_what_is_missing_need_a_repository_that_can_have_it() {
+    for (os, gpu, request, package, instead) in [
+        ("fedora-42", "8xh100", vec!["--driver", "595.99.02"], "nvidia-fabricmanager", "without --driver, the plan gets"),
+        ("debian-12", "8xh100", vec!["--driver", "595.99.02"], "nvidia-fabricmanager", "--method repository gets"),
+        ("debian-12:aarch64", "4xgb200", vec![], "nvidia-imex", ""),
+        ("ubuntu-24.04:aarch64", "gb200", vec!["--method", "runfile"], "nvidia-imex", "--method packages gets"),
+    ] {
+        let said = warnings(&plan(os, gpu, &[&request[..], &["--json"]].concat()).json());
+        assert!(said.contains(&format!("(package {package} in NVIDIA's repositories; no enabled one has it)")), "{said}");
+        assert!(!said.contains("install '"), "{os}: {said}");
+        assert_eq!(said.lines().count(), 1 + usize::from(!instead.is_empty()), "{os}: {said}");
+        assert!(said.contains(instead), "{os}: {said}");
+    }
+    // NVIDIA's repository has every version.
+    let mut facts = plan("fedora-42", "8xh100", &["--json"]).json()["host"].take();
+    let url = "https://developer.download.nvidia.com/compute/cuda/repos/fedora42/x86_64";
+    facts["repositories"].as_array_mut().expect("repositories").push(json!(url));
+    let request = ["plan", "--facts", "-", "--profile", "driver", "--driver", "595.99.02", "--method", "runfile", "--json"];
+    let said = warnings(&run_with_input(&request, &facts.to_string()).json());
+    assert!(said.contains("sudo dnf install 'nvidia-fabricmanager-595.99.02*'"), "{said}");
 }
