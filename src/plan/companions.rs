@@ -45,7 +45,7 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
             "they are not installed with this driver: see the warning",
         ));
     }
-    let mut out = step(StepId::InstallCompanions, title, companions.reason(), acts);
+    let mut out = step(StepId::InstallCompanions, companions.title(), companions.reason(), acts);
     if companions.archives().next().is_some() {
         out.disk_bytes = companions.archives().map(|(_, archive)| archive.size.map(|size| size * 3)).sum();
     }
@@ -89,8 +89,7 @@ fn unpack(context: &StepContext, of: &Companion, archive: &Artifact) -> Vec<Act>
 fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Act> {
     let driver = context.chosen.driver.as_ref().filter(|driver| driver.is_kept() || !is_packaged(driver))?;
     let manager = context.distribution?.package_manager;
-    let holds = companions.joined.is_some() && holds_nothing(context.facts) && is_packaged(driver);
-    let tool = tool(context).filter(|_| holds);
+    let tool = tool(context).filter(|_| is_held(companions, driver) && holds_nothing(context.facts));
     let names = companions.packages().map(|(name, _)| name).chain(tool).map(str::to_owned);
     let names: Vec<_> = names.chain(module_packages(context)).collect();
     let following = companions.packages().filter(|(_, follows)| *follows);
@@ -175,14 +174,18 @@ fn modules(context: &StepContext, companions: &Companions) -> Vec<Act> {
 
 /// Holds the driver and the companions of its version together. `changed`: packages are added to an installed driver.
 fn hold(context: &StepContext, companions: &Companions, changed: bool) -> Option<Act> {
-    companions.joined?;
-    let driver = context.chosen.driver.as_ref().filter(|driver| is_packaged(driver))?;
+    let driver = context.chosen.driver.as_ref().filter(|driver| is_held(companions, driver))?;
     let manager = context.distribution?.package_manager;
     packages::of(manager).holds.as_ref()?;
     let following = companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name.to_owned());
     let names = driver_packages(context, driver).iter().cloned().chain(following).collect();
     let satisfied = driver.is_kept() && !changed && !holds_nothing(context.facts);
     Some(Act { operation: Hold::new(manager, names, driver.version).into(), satisfied })
+}
+
+/// Whether the driver keeps its version together with what NVSwitches need. Without that, it waits for an upgrade.
+fn is_held(companions: &Companions, driver: &ChosenDriver) -> bool {
+    companions.joined.is_some() && is_packaged(driver) && companions.unavailable().next().is_none()
 }
 
 /// The modules of a driver that was just installed are not loaded yet, and without them nothing can be started.

@@ -195,6 +195,16 @@ impl<'a> Companions<'a> {
         started.flat_map(|part| part.companion.units.iter().map(|unit| (unit.as_str(), part.is_enabled)))
     }
 
+    /// What the plan does with them, for the title of the step. What is incomplete is not started.
+    pub fn title(&self) -> String {
+        if self.parts.iter().all(|part| part.source == Source::Unavailable) {
+            return "Load the kernel modules for the NVSwitches".to_owned();
+        }
+        let is_complete = self.unavailable().next().is_none() || self.units().next().is_some();
+        let verb = if is_complete { "Set up" } else { "Install" };
+        format!("{verb} {}", self.titles())
+    }
+
     /// Their titles, for a sentence: of those that the plan sets up, if there are any.
     pub fn titles(&self) -> String {
         let none = self.parts.iter().all(|part| part.source == Source::Unavailable);

@@ -78,3 +78,28 @@ fn commands_for_what_is_missing_need_a_repository_that_can_have_it() {
     let said = warnings(&run_with_input(&request, &facts.to_string()).json());
     assert!(said.contains("sudo dnf install 'nvidia-fabricmanager-595.99.02*'"), "{said}");
 }
+
+#[test]
+fn a_driver_without_fabric_manager_is_not_held_and_the_title_says_what_happens() {
+    for (os, origin, instead) in [("ubuntu-24.04", "dpkg", "--upgrade gets driver"), ("rocky-9", "rpm", "")] {
+        let mut facts = plan(os, "8xh100", &["--json"]).json()["host"].take();
+        facts["driver"] =
+            json!({ "version": "570.133.20", "origin": origin, "modules": "open", "evidence": "libcuda" });
+        let request = ["plan", "--facts", "-", "--profile", "driver", "--json"];
+        let kept = run_with_input(&request, &facts.to_string()).json();
+        assert_eq!(version(&kept), "570.133.20", "{os}");
+        assert!(!kept["steps"].to_string().contains("\"hold\""), "{os}: {}", kept["steps"]);
+        let step = kept["steps"].as_array().expect("steps").iter().find(|step| step["id"] == "companions");
+        assert_eq!(step.map(|step| &step["state"]), Some(&json!("skipped")), "{os}: {}", kept["steps"]);
+        let said = warnings(&kept);
+        assert!(said.contains("no enabled one has it") && said.contains(instead), "{os}: {said}");
+    }
+    for (os, request, title) in [
+        ("opensuse-leap-15", "595.99.02", "Load the kernel modules for the NVSwitches"),
+        ("rocky-10", "595.71.05", "Install Fabric Manager"),
+    ] {
+        let planned = plan(os, "8xb200", &["--driver", request]);
+        assert!(planned.out.contains(&format!("companions        {title}")), "{os}: {}{}", planned.out, planned.err);
+        assert!(!planned.out.contains("Set up Fabric Manager"), "{os}: {}", planned.out);
+    }
+}
