@@ -334,11 +334,13 @@ pub fn start_companion(of: &Companion) -> impl Iterator<Item = String> {
     of.units.iter().map(|unit| format!("sudo systemctl enable --now {}", unit.trim_end_matches(".service")))
 }
 
-/// A companion that starts only after the user has named the hosts that it connects (GS801).
-pub fn name_peers(of: &Companion, file: &str) -> String {
+/// A companion that starts only after the user has named the hosts that it connects (GS801). `options` are those of the plan.
+pub fn name_peers(of: &Companion, file: &str, options: &str) -> String {
+    let command = ["sudo gpusetup apply", options, "--imex-peers ADDRESS,ADDRESS"];
+    let command = command.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     format!(
         "{} is installed but not started. Name the addresses of all hosts of the NVLink domain, the same on each host and its own \
-         included: sudo gpusetup apply --imex-peers ADDRESS,ADDRESS. They are written to {file}",
+         included: {command}. They are written to {file}",
         of.title
     )
 }

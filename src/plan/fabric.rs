@@ -26,7 +26,9 @@ pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver
     } else if let Some(text) = besides(database, context, driver, &separate) {
         texts.push(format!("{}: {text}", joined.sentence()));
     }
-    texts.extend(all.unconfigured().map(|(companion, file)| causes::name_peers(companion, file)));
+    // The host itself has the GPUs that were assumed.
+    let options = Request { assumed_gpus: Vec::new(), ..context.request.clone() }.options();
+    texts.extend(all.unconfigured().map(|(companion, file)| causes::name_peers(companion, file, &options)));
     texts
 }
 

@@ -103,3 +103,14 @@ fn a_driver_without_fabric_manager_is_not_held_and_the_title_says_what_happens()
         assert!(!planned.out.contains("Set up Fabric Manager"), "{os}: {}", planned.out);
     }
 }
+
+#[test]
+fn the_command_that_names_peers_keeps_the_request() {
+    for (request, command) in [
+        (vec![], "sudo gpusetup apply --profile driver --imex-peers ADDRESS,ADDRESS"),
+        (vec!["--driver", "595"], "sudo gpusetup apply --driver 595 --profile driver --imex-peers ADDRESS,ADDRESS"),
+    ] {
+        let planned = plan("ubuntu-24.04:aarch64", "gb200", &[&request[..], &["--json"]].concat()).json();
+        assert!(warnings(&planned).contains(command), "{}", planned["warnings"]);
+    }
+}
