@@ -307,10 +307,16 @@ pub fn not_offered(package: &str) -> String {
     format!("NVIDIA's repository is enabled on this host, but does not offer {package}: enable one that has it")
 }
 
+/// A companion in the host's repository, which gpusetup does not add for it alone (GS801).
+pub fn enable_own_repository(title: &str, address: &str) -> String {
+    format!("enable NVIDIA's repository for this system, which has {title} ({address}), then plan again")
+}
+
 /// A package whose repository is not enabled, and which gpusetup does not add (GS801).
 pub fn in_other_repositories(folders: &[&str]) -> String {
     format!(
-        "NVIDIA's repositories for {} have it: enable the one for this system, or install the package by hand, then plan again",
+        "gpusetup knows it in NVIDIA's repositories for {}, none of which is for this system: install the package by hand, then plan \
+         again",
         folders.join(", ")
     )
 }

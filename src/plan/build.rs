@@ -40,10 +40,11 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     let can_be_planned = |request: &Request| unblocked(&host, request, KnownHost::choose).is_ok();
     let chosen =
         unblocked(&host, &request, |host, request| host.resolve(request, &can_be_planned)).map_err(|conflict| {
-            let conflict = fabric::with_packages(&request, conflict, |asked| {
+            let gives = |asked: &Request| {
                 let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
                 Some(summary(&chosen.selection()))
-            });
+            };
+            let conflict = fabric::with_packages(&request, conflict, gives).with_possible_plans(&can_be_planned);
             let asked = conflict.hints.iter().filter_map(Hint::asks);
             let mut said: Vec<_> = asked.flat_map(|request| obstacles(&host, request)).collect();
             said.sort();

@@ -37,7 +37,7 @@ pub fn has_own_repository(database: &Database, distribution: Option<&Distributio
 }
 
 /// Those that gpusetup can add on a distribution.
-fn own_repositories<'a>(
+pub fn own_repositories<'a>(
     database: &'a Database,
     distribution: &'a Distribution,
 ) -> impl Iterator<Item = &'a PackageRepository> {

@@ -269,6 +269,16 @@ impl Conflict {
         self
     }
 
+    /// Drops the suggested plans that cannot be made if others can.
+    pub fn with_possible_plans(mut self, can_be_planned: impl Fn(&Request) -> bool) -> Self {
+        let possible: Vec<_> = self.hints.iter().map(|hint| hint.asks().map(&can_be_planned)).collect();
+        if possible.contains(&Some(true)) {
+            let mut possible = possible.into_iter();
+            self.hints.retain(|_| possible.next().flatten() != Some(false));
+        }
+        self
+    }
+
     /// Adds the options that name the host to the suggested plans: `--root /mnt/image`.
     pub fn on_host(mut self, options: &str) -> Self {
         for hint in &mut self.hints {

@@ -318,3 +318,24 @@ fn nvidia_fs_is_built_again_for_another_driver() {
     assert_eq!(modules(&upgraded), (vec!["nvidia-fs"], vec!["nvidia-fs"]));
     assert_eq!(acts(&plan(true, true)), [""; 0]);
 }
+
+#[test]
+fn a_repository_that_comes_only_with_a_driver_is_named() {
+    let said = run(&wish("opensuse-leap-15", "8xh100", &[]));
+    assert_eq!(said.code, 2, "{}", said.out);
+    for part in ["only for a driver from it", "comes from the runfile", "repos/opensuse15/x86_64", "without it"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    // That driver has no Fabric Manager.
+    assert!(!said.err.contains("--method repository"), "{}", said.err);
+    // Once the repository is enabled, DCGM comes from it.
+    let mut facts = new_host("opensuse-leap-15", "8xh100");
+    let address = "https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64";
+    facts["repositories"].as_array_mut().expect("repositories").push(json!(address));
+    let request = ["plan", "--facts", "-", "--profile", "driver", "--with", "dcgm", "--json"];
+    assert_eq!(packages(&run_with_input(&request, &facts.to_string()).json()), of_cuda(13));
+    // One GPU has no NVSwitch.
+    let runfile = run(&wish("opensuse-leap-15", "h100", &["--method", "runfile"]));
+    let suggested = "--profile driver --with dcgm --method repository";
+    assert!(runfile.err.contains(suggested), "{}", runfile.err);
+}
