@@ -522,11 +522,15 @@ pub fn no_way_for_rdma(what: &str) -> String {
     format!("DMA-BUF needs {what}, and the RDMA modules of this kernel have no interface for nvidia-peermem")
 }
 
+/// RDMA modules with the interface for nvidia-peermem. It is built into the driver's modules.
+pub const INSTALL_DOCA: &str = "install NVIDIA's DOCA-OFED, then the driver again";
+
 /// How they can.
 pub fn reach_gpus_by_rdma() -> Remedy {
     Remedy::new(
-        "if the GPUs support them, use the open kernel modules with kernel 5.12 or newer; otherwise install NVIDIA's DOCA-OFED, \
-         then the driver again",
+        format!(
+            "{INSTALL_DOCA}; or, if the GPUs support them, use the open kernel modules with kernel 5.12 or newer"
+        ),
         ["gpusetup plan --profile driver --modules open --upgrade"],
     )
 }

@@ -5,7 +5,7 @@ use super::companions::is_packaged;
 use super::context::StepContext;
 use super::requested::without;
 use crate::causes;
-use crate::compat::{Companion, Substitute};
+use crate::compat::{Companion, ModuleFlavour, Substitute};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::resolve::{ChosenDriver, Conflict, GpuDirect, Hint, Request, gpudirect};
@@ -53,9 +53,13 @@ fn not_beside_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriv
     let (facts, title, id) = (context.facts, &of.title, of.id);
     // What is loaded may be of the driver that is replaced.
     let way = gpudirect(facts, facts.kernel(), (driver.version, Some(driver.modules)), driver.is_kept());
-    let conflict = match way {
+    let has_none = match &facts.rdma {
+        Some(rdma) => rdma.adapters.is_empty(),
         // Of a host that is not here, the adapters are not known.
-        _ if facts.rdma.is_none() && facts.loaded_modules.is_some() => {
+        None => facts.loaded_modules.is_some(),
+    };
+    let conflict = match way {
+        _ if has_none => {
             Conflict::request(format!("this host has no RDMA adapter, so nothing needs {title} (--with {id})"))
         }
         GpuDirect::DmaBuf => Conflict::request(format!(
@@ -65,9 +69,21 @@ fn not_beside_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriv
         )),
         GpuDirect::None(lacks) => {
             let sentence = format!("{title} would not load (--with {id}): {}", causes::no_way_for_rdma(lacks));
-            Conflict::blocked(CheckId::GS804, sentence).hint(causes::reach_gpus_by_rdma().to_string())
+            let conflict = Conflict::blocked(CheckId::GS804, sentence).hint(causes::INSTALL_DOCA);
+            by_dma_buf(context, of, driver).into_iter().fold(conflict, Conflict::hint)
         }
         GpuDirect::Peermem | GpuDirect::Unloaded(_) | GpuDirect::Unknown => return Ok(()),
     };
     Err(conflict.hint(without(context, of)))
+}
+
+/// The plan that lets RDMA adapters reach the GPUs by DMA-BUF, without the companion; none if the open kernel modules do not make
+/// that possible.
+fn by_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriver) -> Option<Hint> {
+    let is_served = context.chosen.cards.iter().all(|card| card.modules.contains(&ModuleFlavour::Open));
+    let open = (driver.version, Some(ModuleFlavour::Open));
+    let way = gpudirect(context.facts, context.facts.kernel(), open, false);
+    let mut asked = Request { modules: Some(ModuleFlavour::Open), upgrade: true, ..context.request.clone() };
+    asked.companions.remove(&of.id);
+    (is_served && way == GpuDirect::DmaBuf).then(|| Hint::asking("by DMA-BUF, with the open kernel modules", asked))
 }

@@ -208,6 +208,11 @@ fn nvidia_peermem_is_loaded_where_dma_buf_cannot_be_used() {
     let refused = plan(false);
     assert_eq!(refused.code, 5, "{}", refused.out);
     assert!(refused.out.contains("GS804") && refused.out.contains("DOCA-OFED"), "{}", refused.out);
+    assert!(!refused.out.contains("--modules open"), "no open modules for Volta: {}", refused.out);
+    let ampere = changed("ubuntu-22.04", "a100", &["--modules", "proprietary", "--with", "peermem"], |facts| {
+        with_adapter(facts, false);
+    });
+    assert!(ampere.code == 5 && ampere.err.contains("--modules open"), "{}", ampere.err);
     // The adapters of a host that is not here are not known.
     let elsewhere =
         run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--profile", "driver", "--with", "peermem", "--json"]);
@@ -221,15 +226,19 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         ("v100", vec![], false, vec!["no RDMA adapter"]),
         ("gtx 780", vec!["--driver", "390"], true, vec!["needs driver branch 470"]),
     ] {
+        for listed in [true, false] {
         let said = changed("ubuntu-22.04", gpu, &[&["--with", "peermem"], &request[..]].concat(), |facts| {
             with_adapter(facts, true);
-            if !adapter {
-                facts["rdma"].take();
+            match (adapter, listed) {
+                (true, _) => {}
+                (false, true) => facts["rdma"]["adapters"] = json!([]),
+                (false, false) => drop(facts["rdma"].take()),
             }
         });
         assert_eq!(said.code, 2, "{gpu}: {}", said.err);
         for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
             assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
+        }
         }
     }
     // The rest of the request stays.
