@@ -8,7 +8,7 @@ use crate::causes;
 use crate::compat::{Companion, ModuleFlavour, Substitute};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::resolve::{ChosenDriver, Conflict, GpuDirect, Hint, Request, gpudirect};
+use crate::resolve::{ChosenDriver, Conflict, GpuDirect, Hint, Method, Request, gpudirect};
 
 /// Refuses a requested companion that does not work with the driver, or that the host does not need.
 pub fn not_unsuited(context: &StepContext) -> Result<(), Conflict> {
@@ -32,7 +32,8 @@ fn not_with_another_driver(context: &StepContext, of: &Companion, driver: &Chose
             "{title} needs the {modules} kernel modules (--with {id}), but driver {} has the {} ones here",
             driver.version, driver.modules
         );
-        let instead = Request { modules: Some(modules), upgrade: true, ..context.request.clone() };
+        let upgrade = context.request.upgrade || driver.is_kept();
+        let instead = Request { modules: Some(modules), upgrade, ..context.request.clone() };
         let can = context.chosen.cards.iter().all(|card| card.modules.contains(&modules));
         let conflict = Conflict::request(sentence).hint(without(context, of));
         return Err(if can { conflict.hint(Hint::asking("with those kernel modules", instead)) } else { conflict });
@@ -43,7 +44,9 @@ fn not_with_another_driver(context: &StepContext, of: &Companion, driver: &Chose
              packages",
             driver.version
         );
-        return Err(Conflict::request(sentence).hint(without(context, of)));
+        let method = if context.request.method == Method::Runfile { Method::Auto } else { Method::Repository };
+        let packaged = Hint::asking("with a driver from packages", Request { method, ..context.request.clone() });
+        return Err(Conflict::request(sentence).hint(packaged).hint(without(context, of)));
     }
     Ok(())
 }
@@ -83,7 +86,8 @@ fn by_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriver) -> O
     let is_served = context.chosen.cards.iter().all(|card| card.modules.contains(&ModuleFlavour::Open));
     let open = (driver.version, Some(ModuleFlavour::Open));
     let way = gpudirect(context.facts, context.facts.kernel(), open, false);
-    let mut asked = Request { modules: Some(ModuleFlavour::Open), upgrade: true, ..context.request.clone() };
+    let upgrade = context.request.upgrade || driver.is_kept();
+    let mut asked = Request { modules: Some(ModuleFlavour::Open), upgrade, ..context.request.clone() };
     asked.companions.remove(&of.id);
     (is_served && way == GpuDirect::DmaBuf).then(|| Hint::asking("by DMA-BUF, with the open kernel modules", asked))
 }

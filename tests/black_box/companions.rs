@@ -177,8 +177,8 @@ fn gpudirect_storage_is_installed_after_a_driver_with_open_modules() {
 fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
     for (os, gpu, more, parts) in [
         ("ubuntu-22.04", "v100", vec![], vec!["open kernel modules", "proprietary"]),
-        ("ubuntu-22.04", "a100", vec!["--modules", "proprietary"], vec!["open kernel modules", "--modules open"]),
-        ("ubuntu-22.04", "a100", vec!["--method", "runfile"], vec!["not from packages"]),
+        ("ubuntu-22.04", "a100", vec!["--modules", "proprietary"], vec!["open kernel modules", "--with gds --modules open  #"]),
+        ("ubuntu-22.04", "a100", vec!["--method", "runfile"], vec!["not from packages", "--with gds  # with a driver from packages"]),
         ("ubuntu-22.04", "a100", vec!["--driver", "470"], vec!["535"]),
         ("sles-15", "a100", vec![], vec!["rhel9", "ubuntu2404"]),
         ("debian-12", "a100", vec!["--method", "repository"], vec!["rhel9", "Debian"]),
