@@ -61,7 +61,7 @@ pub fn without_peers(context: &StepContext) -> Option<Step> {
     let title = format!("Set up {}", context.known_companions.iter().find(|of| of.peers.is_some())?.title);
     let why = match context.chosen.driver {
         Some(_) => "the GPUs here share no NVLink domain with other hosts, as far as known",
-        None => "this plan chooses no driver",
+        None => requested::no_driver(context),
     };
     Some(skipped(StepId::InstallCompanions, title, why))
 }

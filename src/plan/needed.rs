@@ -76,11 +76,17 @@ impl<'a> Companions<'a> {
         let titles = |is_requested| {
             let others =
                 self.parts.iter().filter(|part| part.companion.on_request && part.is_requested == is_requested);
-            all_of(&others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>())
+            others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>()
         };
-        let said = |titles: String, why: &str| (!titles.is_empty()).then(|| format!("{titles} {why}"));
+        let said = |titles: Vec<&str>, one: &str, several: &str| {
+            let why = if titles.len() == 1 { one } else { several };
+            (!titles.is_empty()).then(|| format!("{} {why}", all_of(&titles)))
+        };
         let needed = self.joined.map(Joined::sentence);
-        let others = [said(titles(true), "was requested"), said(titles(false), "is installed and uses the driver")];
+        let others = [
+            said(titles(true), "was requested", "were requested"),
+            said(titles(false), "is installed and uses the driver", "are installed and use the driver"),
+        ];
         needed.into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
     }
 

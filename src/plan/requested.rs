@@ -14,7 +14,15 @@ pub fn without_driver(context: &StepContext) -> Option<Step> {
     let requested = context.known_companions.iter().filter(is_requested);
     let titles: Vec<_> = requested.map(|of| of.title.as_str()).collect();
     let title = format!("Set up {}", all_of(&titles));
-    (!titles.is_empty()).then(|| skipped(StepId::InstallCompanions, title, "this plan chooses no driver"))
+    (!titles.is_empty()).then(|| skipped(StepId::InstallCompanions, title, no_driver(context)))
+}
+
+/// Why a plan without a driver sets up nothing beside it.
+pub fn no_driver(context: &StepContext) -> &'static str {
+    match context.facts.machine.kind {
+        MachineKind::Container => "this plan chooses no driver: that of a container is its host's",
+        _ => "this plan chooses no driver",
+    }
 }
 
 /// The suggestion to leave out a companion that the user asks for.

@@ -119,6 +119,22 @@ fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
 }
 
 #[test]
+fn sentences_about_requested_companions_fit_the_host_and_their_number() {
+    let mut facts = new_host("ubuntu-24.04", "a100");
+    facts["machine"]["kind"] = json!("container");
+    let said = run_with_input(&["plan", "--facts", "-", "--with", "dcgm"], &facts.to_string());
+    assert!(said.out.contains("that of a container is its host's"), "{}{}", said.out, said.err);
+    for (with, sentence) in
+        [("dcgm", "DCGM was requested"), ("dcgm,gds", "DCGM and GPUDirect Storage were requested")]
+    {
+        let request = ["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--profile", "driver", "--with", with, "--json"];
+        let plan = run(&request).json();
+        let step = plan["steps"].as_array().expect("steps").iter().find(|step| step["id"] == "companions");
+        assert_eq!(step.map(|step| &step["why"]), Some(&json!(sentence)));
+    }
+}
+
+#[test]
 fn cloud_init_and_lock_files_keep_the_request() {
     let cloud = run(&wish("ubuntu-24.04", "a100", &["--format", "cloud-init"]));
     assert!(cloud.out.contains("with: \"dcgm\"") || cloud.out.contains("with: dcgm"), "{}", cloud.out);
