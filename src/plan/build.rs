@@ -96,6 +96,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
 ) -> Result<Chosen, Conflict> {
     let facts = host.facts;
     not_our_driver(facts, request)?;
+    fabric::not_unreachable(request)?;
     not_another_systems(host, request)?;
     let chosen = choose(host, request)?;
     let resolution = chosen.borrow();

@@ -13,6 +13,8 @@ use crate::packages;
 use crate::paths::HELD;
 use crate::resolve::{ChosenDriver, Method};
 use crate::system::Node;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The step; none for a host without NVSwitches, unless something is requested.
@@ -68,7 +70,8 @@ pub fn without_peers(context: &StepContext) -> Option<Step> {
 
 /// Names the hosts of the domain, one address per line, the same on all of them. What runs already reads the file again.
 fn name_peers(context: &StepContext, file: &str, running: &[String]) -> Vec<Act> {
-    let content = context.request.imex_peers.iter().map(|address| format!("{address}\n")).collect();
+    let addresses: BTreeSet<_> = context.request.imex_peers.iter().map(IpAddr::to_canonical).collect();
+    let content = addresses.iter().map(|address| format!("{address}\n")).collect();
     let write = context.file(WriteFile { path: file.into(), content, mode: 0o644 }.into());
     let is_stale = !write.satisfied && !context.facts.machine.is_tree;
     let restart = |unit: &String| Act::needed(Run::new(["systemctl", "restart", unit], 120));

@@ -13,6 +13,7 @@ use crate::resolve::{
 };
 use crate::text::all_of;
 use crate::version::DriverVersion;
+use std::net::IpAddr;
 
 /// What the user has to install or configure, a sentence or two each.
 pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver, all: &Companions) -> Vec<String> {
@@ -142,6 +143,17 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
     let Ok(exactly) = driver.version.to_string().parse() else { return Err(conflict) };
     let exactly = Request { driver: exactly, ..context.request.clone() };
     Err(conflict.hint(Hint::asking("and install the rest by hand", exactly)))
+}
+
+/// Refuses addresses by which no other host can reach this one.
+pub fn not_unreachable(request: &Request) -> Result<(), Conflict> {
+    let is_local = |address: &&IpAddr| match address.to_canonical() {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => true,
+        other => other.is_loopback() || other.is_unspecified() || other.is_multicast(),
+    };
+    let Some(address) = request.imex_peers.iter().find(is_local) else { return Ok(()) };
+    let sentence = format!("other hosts do not reach this one by the address {address} (--imex-peers)");
+    Err(Conflict::request(sentence).hint("name an address of each host that all of them reach, such as 10.0.0.1"))
 }
 
 /// Refuses to name the hosts of an NVLink domain if what connects them cannot be installed with this driver.
