@@ -522,6 +522,15 @@ pub fn no_way_for_rdma(what: &str) -> String {
     format!("DMA-BUF needs {what}, and the RDMA modules of this kernel have no interface for nvidia-peermem")
 }
 
+/// A companion on a GPU whose line its documentation does not name (GS805).
+pub fn other_gpu_line(of: &Companion, gpu: &str) -> String {
+    format!(
+        "NVIDIA names GPUs of the lines {} for {}: whether it works on {gpu} is not known",
+        of.gpu_lines.join(" and "),
+        of.title
+    )
+}
+
 /// RDMA modules with the interface for nvidia-peermem. It is built into the driver's modules.
 pub const INSTALL_DOCA: &str = "install NVIDIA's DOCA-OFED, then the driver again";
 

@@ -404,6 +404,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         let never = cards.iter().filter(|card| !card.is_listed).map(|card| unlisted(card, driver));
         not_yet.chain(never).for_each(|text| say(CheckId::GS503, text));
     }
+    for text in unsuited::on_other_gpus(context) {
+        say(CheckId::GS805, text);
+    }
     for caution in &context.chosen.cautions {
         say(CheckId::GS713, caution.clone());
     }

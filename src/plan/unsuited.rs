@@ -8,7 +8,8 @@ use crate::causes;
 use crate::compat::{Companion, ModuleFlavour, Substitute};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::resolve::{ChosenDriver, Conflict, GpuDirect, Hint, Method, Request, gpudirect};
+use crate::resolve::{Card, ChosenDriver, Conflict, GpuDirect, Hint, Method, Request, gpudirect};
+use std::rc::Rc;
 
 /// Refuses a requested companion that does not work with the driver, or that the host does not need.
 pub fn not_unsuited(context: &StepContext) -> Result<(), Conflict> {
@@ -90,4 +91,16 @@ fn by_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriver) -> O
     let mut asked = Request { modules: Some(ModuleFlavour::Open), upgrade, ..context.request.clone() };
     asked.companions.remove(&of.id);
     (is_served && way == GpuDirect::DmaBuf).then(|| Hint::asking("by DMA-BUF, with the open kernel modules", asked))
+}
+
+/// Warnings of requested companions whose documentation does not name the line of a GPU (GS805).
+pub fn on_other_gpus(context: &StepContext) -> Vec<String> {
+    let is_host = context.facts.machine.kind != MachineKind::Container;
+    let all = context.companions.iter().filter(|_| is_host).flat_map(|all| all.requested());
+    let unnamed = all.filter(|of| !of.gpu_lines.is_empty()).filter_map(|of| {
+        let is_other = |card: &&Rc<Card>| card.line.as_ref().is_some_and(|line| !of.gpu_lines.contains(line));
+        let card = context.chosen.cards.iter().find(is_other)?;
+        Some(causes::other_gpu_line(of, &card.name))
+    });
+    unnamed.collect()
 }

@@ -190,6 +190,15 @@ fn gpudirect_storage_is_installed_after_a_driver_with_open_modules() {
 }
 
 #[test]
+fn gpudirect_storage_on_a_geforce_is_warned_of() {
+    for (gpu, is_warned) in [("rtx 4090", true), ("a100", false), ("rtx a6000", false)] {
+        let request = ["plan", "--os", "ubuntu-24.04", "--gpu", gpu, "--profile", "driver", "--with", "gds", "--json"];
+        let warnings = run(&request).json()["warnings"].to_string();
+        assert_eq!(warnings.contains("GPUDirect Storage: whether it works on"), is_warned, "{gpu}: {warnings}");
+    }
+}
+
+#[test]
 fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
     for (os, gpu, more, parts) in [
         ("ubuntu-22.04", "v100", vec![], vec!["open kernel modules", "proprietary"]),
