@@ -537,9 +537,7 @@ pub const INSTALL_DOCA: &str = "install NVIDIA's DOCA-OFED, then the driver agai
 /// How they can.
 pub fn reach_gpus_by_rdma() -> Remedy {
     Remedy::new(
-        format!(
-            "{INSTALL_DOCA}; or, if the GPUs support them, use the open kernel modules with kernel 5.12 or newer"
-        ),
+        format!("{INSTALL_DOCA}; or, if the GPUs support them, use the open kernel modules with kernel 5.12 or newer"),
         ["gpusetup plan --profile driver --modules open --upgrade"],
     )
 }

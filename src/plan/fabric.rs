@@ -8,9 +8,7 @@ use crate::causes::{self, Remedy};
 use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::resolve::{
-    ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply, has_own_repository,
-};
+use crate::resolve::{ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply, has_own_repository};
 use crate::text::all_of;
 use crate::version::DriverVersion;
 use std::net::IpAddr;
@@ -137,9 +135,8 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
         driver.version
     );
     let remedies = missing.iter().filter_map(|of| remedy(database, context, of));
-    let conflict = remedies.fold(Conflict::blocked(CheckId::GS801, sentence), |conflict, remedy| {
-        conflict.hint(remedy.to_string())
-    });
+    let conflict = remedies
+        .fold(Conflict::blocked(CheckId::GS801, sentence), |conflict, remedy| conflict.hint(remedy.to_string()));
     let Ok(exactly) = driver.version.to_string().parse() else { return Err(conflict) };
     let exactly = Request { driver: exactly, ..context.request.clone() };
     Err(conflict.hint(Hint::asking("and install the rest by hand", exactly)))

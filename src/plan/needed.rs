@@ -317,9 +317,7 @@ fn independent<'a>(
     match Supply::of(companion, host.database, host.distribution, host.facts, (driver.version, oldest)) {
         Some(Supply::Enabled(names)) => Source::Packages(names),
         Some(Supply::Addable(names, repository)) => Source::Added(names, repository),
-        Some(
-            Supply::NotOffered(_) | Supply::OfAnotherSystem(_) | Supply::WithDriver(_) | Supply::NotAddable(_),
-        )
+        Some(Supply::NotOffered(_) | Supply::OfAnotherSystem(_) | Supply::WithDriver(_) | Supply::NotAddable(_))
         | None => Source::Unavailable,
     }
 }

@@ -124,10 +124,10 @@ fn sentences_about_requested_companions_fit_the_host_and_their_number() {
     facts["machine"]["kind"] = json!("container");
     let said = run_with_input(&["plan", "--facts", "-", "--with", "dcgm"], &facts.to_string());
     assert!(said.out.contains("that of a container is its host's"), "{}{}", said.out, said.err);
-    for (with, sentence) in
-        [("dcgm", "DCGM was requested"), ("dcgm,gds", "DCGM and GPUDirect Storage were requested")]
+    for (with, sentence) in [("dcgm", "DCGM was requested"), ("dcgm,gds", "DCGM and GPUDirect Storage were requested")]
     {
-        let request = ["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--profile", "driver", "--with", with, "--json"];
+        let request =
+            ["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--profile", "driver", "--with", with, "--json"];
         let plan = run(&request).json();
         let step = plan["steps"].as_array().expect("steps").iter().find(|step| step["id"] == "companions");
         assert_eq!(step.map(|step| &step["why"]), Some(&json!(sentence)));
@@ -202,8 +202,18 @@ fn gpudirect_storage_on_a_geforce_is_warned_of() {
 fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
     for (os, gpu, more, parts) in [
         ("ubuntu-22.04", "v100", vec![], vec!["open kernel modules", "proprietary"]),
-        ("ubuntu-22.04", "a100", vec!["--modules", "proprietary"], vec!["open kernel modules", "--with gds --modules open  #"]),
-        ("ubuntu-22.04", "a100", vec!["--method", "runfile"], vec!["not from packages", "--with gds  # with a driver from packages"]),
+        (
+            "ubuntu-22.04",
+            "a100",
+            vec!["--modules", "proprietary"],
+            vec!["open kernel modules", "--with gds --modules open  #"],
+        ),
+        (
+            "ubuntu-22.04",
+            "a100",
+            vec!["--method", "runfile"],
+            vec!["not from packages", "--with gds  # with a driver from packages"],
+        ),
         ("ubuntu-22.04", "a100", vec!["--driver", "470"], vec!["535"]),
         ("sles-15", "a100", vec![], vec!["rhel9", "ubuntu2404"]),
         ("debian-12", "a100", vec!["--method", "repository"], vec!["rhel9", "Debian"]),
@@ -252,18 +262,18 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         ("gtx 780", vec!["--driver", "390"], true, vec!["needs driver branch 470"]),
     ] {
         for listed in [true, false] {
-        let said = changed("ubuntu-22.04", gpu, &[&["--with", "peermem"], &request[..]].concat(), |facts| {
-            with_adapter(facts, true);
-            match (adapter, listed) {
-                (true, _) => {}
-                (false, true) => facts["rdma"]["adapters"] = json!([]),
-                (false, false) => drop(facts["rdma"].take()),
+            let said = changed("ubuntu-22.04", gpu, &[&["--with", "peermem"], &request[..]].concat(), |facts| {
+                with_adapter(facts, true);
+                match (adapter, listed) {
+                    (true, _) => {}
+                    (false, true) => facts["rdma"]["adapters"] = json!([]),
+                    (false, false) => drop(facts["rdma"].take()),
+                }
+            });
+            assert_eq!(said.code, 2, "{gpu}: {}", said.err);
+            for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
+                assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
             }
-        });
-        assert_eq!(said.code, 2, "{gpu}: {}", said.err);
-        for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
-            assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
-        }
         }
     }
     // The rest of the request stays.

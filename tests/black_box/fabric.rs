@@ -59,13 +59,22 @@ fn warnings(plan: &Value) -> String {
 #[test]
 fn commands_for_what_is_missing_need_a_repository_that_can_have_it() {
     for (os, gpu, request, package, instead) in [
-        ("fedora-42", "8xh100", vec!["--driver", "595.99.02"], "nvidia-fabricmanager", "without --driver, the plan gets"),
+        (
+            "fedora-42",
+            "8xh100",
+            vec!["--driver", "595.99.02"],
+            "nvidia-fabricmanager",
+            "without --driver, the plan gets",
+        ),
         ("debian-12", "8xh100", vec!["--driver", "595.99.02"], "nvidia-fabricmanager", "--method repository gets"),
         ("debian-12:aarch64", "4xgb200", vec![], "nvidia-imex", ""),
         ("ubuntu-24.04:aarch64", "gb200", vec!["--method", "runfile"], "nvidia-imex", "--method packages gets"),
     ] {
         let said = warnings(&plan(os, gpu, &[&request[..], &["--json"]].concat()).json());
-        assert!(said.contains(&format!("(package {package} in NVIDIA's repositories; no enabled one has it)")), "{said}");
+        assert!(
+            said.contains(&format!("(package {package} in NVIDIA's repositories; no enabled one has it)")),
+            "{said}"
+        );
         assert!(!said.contains("install '"), "{os}: {said}");
         assert_eq!(said.lines().count(), 1 + usize::from(!instead.is_empty()), "{os}: {said}");
         assert!(said.contains(instead), "{os}: {said}");
@@ -74,7 +83,8 @@ fn commands_for_what_is_missing_need_a_repository_that_can_have_it() {
     let mut facts = plan("fedora-42", "8xh100", &["--json"]).json()["host"].take();
     let url = "https://developer.download.nvidia.com/compute/cuda/repos/fedora42/x86_64";
     facts["repositories"].as_array_mut().expect("repositories").push(json!(url));
-    let request = ["plan", "--facts", "-", "--profile", "driver", "--driver", "595.99.02", "--method", "runfile", "--json"];
+    let request =
+        ["plan", "--facts", "-", "--profile", "driver", "--driver", "595.99.02", "--method", "runfile", "--json"];
     let said = warnings(&run_with_input(&request, &facts.to_string()).json());
     assert!(said.contains("sudo dnf install 'nvidia-fabricmanager-595.99.02*'"), "{said}");
 }
