@@ -97,9 +97,8 @@ pub fn disable_repository(address: &str, has_right: bool, manager: Option<Packag
     let manager = packages::of_host(manager);
     let folder = manager.repositories.iter().find(|files| files.ending.is_some()).map(|files| files.path);
     let after = if has_right { " (gpusetup can add the right one)" } else { "" };
-    let disable = folder.map(|folder| {
-        format!("grep -rlF {} {folder} | sudo xargs -r -I{{}} mv {{}} {{}}.disabled", quoted(address))
-    });
+    let disable = folder
+        .map(|folder| format!("grep -rlF {} {folder} | sudo xargs -r -I{{}} mv {{}} {{}}.disabled", quoted(address)));
     let refresh = format!("sudo {}", manager.by_hand.refresh);
     Remedy::new(format!("disable its file and plan again{after}"), disable.into_iter().chain([refresh]))
 }
@@ -316,10 +315,16 @@ pub fn not_offered(package: &str) -> String {
     format!("NVIDIA's repository is enabled on this host, but does not offer {package}: enable one that has it")
 }
 
+/// A companion in the host's repository, which gpusetup does not add for it alone (GS801).
+pub fn enable_own_repository(title: &str, address: &str) -> String {
+    format!("enable NVIDIA's repository for this system, which has {title} ({address}), then plan again")
+}
+
 /// A package whose repository is not enabled, and which gpusetup does not add (GS801).
 pub fn in_other_repositories(folders: &[&str]) -> String {
     format!(
-        "NVIDIA's repositories for {} have it: enable the one for this system, or install the package by hand, then plan again",
+        "gpusetup knows it in NVIDIA's repositories for {}, none of which is for this system: install the package by hand, then plan \
+         again",
         folders.join(", ")
     )
 }
@@ -343,11 +348,13 @@ pub fn start_companion(of: &Companion) -> impl Iterator<Item = String> {
     of.units.iter().map(|unit| format!("sudo systemctl enable --now {}", unit.trim_end_matches(".service")))
 }
 
-/// A companion that starts only after the user has named the hosts that it connects (GS801).
-pub fn name_peers(of: &Companion, file: &str) -> String {
+/// A companion that starts only after the user has named the hosts that it connects (GS801). `options` are those of the plan.
+pub fn name_peers(of: &Companion, file: &str, options: &str) -> String {
+    let command = ["sudo gpusetup apply", options, "--imex-peers ADDRESS,ADDRESS"];
+    let command = command.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     format!(
         "{} is installed but not started. Name the addresses of all hosts of the NVLink domain, the same on each host and its own \
-         included: sudo gpusetup apply --imex-peers ADDRESS,ADDRESS. They are written to {file}",
+         included: {command}. They are written to {file}",
         of.title
     )
 }
@@ -523,11 +530,22 @@ pub fn no_way_for_rdma(what: &str) -> String {
     format!("DMA-BUF needs {what}, and the RDMA modules of this kernel have no interface for nvidia-peermem")
 }
 
+/// A companion on a GPU whose line its documentation does not name (GS805).
+pub fn other_gpu_line(of: &Companion, gpu: &str) -> String {
+    format!(
+        "NVIDIA names GPUs of the lines {} for {}: whether it works on {gpu} is not known",
+        of.gpu_lines.join(" and "),
+        of.title
+    )
+}
+
+/// RDMA modules with the interface for nvidia-peermem. It is built into the driver's modules.
+pub const INSTALL_DOCA: &str = "install NVIDIA's DOCA-OFED, then the driver again";
+
 /// How they can.
 pub fn reach_gpus_by_rdma() -> Remedy {
     Remedy::new(
-        "if the GPUs support them, use the open kernel modules with kernel 5.12 or newer; otherwise install NVIDIA's DOCA-OFED, \
-         then the driver again",
+        format!("{INSTALL_DOCA}; or, if the GPUs support them, use the open kernel modules with kernel 5.12 or newer"),
         ["gpusetup plan --profile driver --modules open --upgrade"],
     )
 }

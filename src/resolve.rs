@@ -28,7 +28,7 @@ mod toolkit_method;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
-pub use another_system::of_another_system;
+pub use another_system::{has_own_repository, of_another_system};
 pub use card::{Card, known_card};
 pub use companion::with_companions;
 pub use component::Part;

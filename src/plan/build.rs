@@ -40,10 +40,11 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     let can_be_planned = |request: &Request| unblocked(&host, request, KnownHost::choose).is_ok();
     let chosen =
         unblocked(&host, &request, |host, request| host.resolve(request, &can_be_planned)).map_err(|conflict| {
-            let conflict = fabric::with_packages(&request, conflict, |asked| {
+            let gives = |asked: &Request| {
                 let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
                 Some(summary(&chosen.selection()))
-            });
+            };
+            let conflict = fabric::with_packages(&request, conflict, gives);
             let chosen = |asked: &Request| unblocked(&host, asked, KnownHost::choose).ok();
             let conflict = vendors::with_enabled(&request, conflict, chosen);
             without_blocked(&host, conflict).for_request(&request)
@@ -64,11 +65,13 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         let is_whole = companions.is_none_or(|all| all.unavailable().next().is_none());
         chosen.driver.as_ref().filter(|_| is_whole).map(|driver| driver.version)
     };
-    let mut add = |id: CheckId, text: Option<String>| warnings.extend(text.map(|text| Warning { check: id.into(), text }));
+    let mut add =
+        |id: CheckId, text: Option<String>| warnings.extend(text.map(|text| Warning { check: id.into(), text }));
     add(CheckId::GS707, staying::not_run(database, &context, toolkit));
     add(CheckId::GS513, fixes::missing_in_toolkit(database, &request, &chosen, toolkit));
     let of_driver = chosen.driver.as_ref().and_then(|chosen| fixes::missing(database, &request, chosen, driver));
     add(CheckId::GS513, of_driver);
+    add(CheckId::GS801, fabric::complete_instead(database, &context, driver));
     // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
@@ -124,6 +127,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
 ) -> Result<Chosen, Conflict> {
     let facts = host.facts;
     not_our_driver(facts, request)?;
+    fabric::not_unreachable(request)?;
     not_another_systems(host, request)?;
     let chosen = choose(host, request)?;
     let resolution = chosen.borrow();
@@ -407,6 +411,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         let not_yet = cards.iter().filter_map(|card| not_listed_yet(card, driver));
         let never = cards.iter().filter(|card| !card.is_listed).map(|card| unlisted(card, driver));
         not_yet.chain(never).for_each(|text| say(CheckId::GS503, text));
+    }
+    for text in unsuited::on_other_gpus(context) {
+        say(CheckId::GS805, text);
     }
     for caution in &context.chosen.cautions {
         say(CheckId::GS713, caution.clone());

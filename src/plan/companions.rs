@@ -13,6 +13,8 @@ use crate::packages;
 use crate::paths::HELD;
 use crate::resolve::{ChosenDriver, Method};
 use crate::system::Node;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 
 /// The step; none for a host without NVSwitches, unless something is requested.
@@ -45,7 +47,7 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
             "they are not installed with this driver: see the warning",
         ));
     }
-    let mut out = step(StepId::InstallCompanions, title, companions.reason(), acts);
+    let mut out = step(StepId::InstallCompanions, companions.title(), companions.reason(), acts);
     if companions.archives().next().is_some() {
         out.disk_bytes = companions.archives().map(|(_, archive)| archive.size.map(|size| size * 3)).sum();
     }
@@ -61,14 +63,15 @@ pub fn without_peers(context: &StepContext) -> Option<Step> {
     let title = format!("Set up {}", context.known_companions.iter().find(|of| of.peers.is_some())?.title);
     let why = match context.chosen.driver {
         Some(_) => "the GPUs here share no NVLink domain with other hosts, as far as known",
-        None => "this plan chooses no driver",
+        None => requested::no_driver(context),
     };
     Some(skipped(StepId::InstallCompanions, title, why))
 }
 
 /// Names the hosts of the domain, one address per line, the same on all of them. What runs already reads the file again.
 fn name_peers(context: &StepContext, file: &str, running: &[String]) -> Vec<Act> {
-    let content = context.request.imex_peers.iter().map(|address| format!("{address}\n")).collect();
+    let addresses: BTreeSet<_> = context.request.imex_peers.iter().map(IpAddr::to_canonical).collect();
+    let content = addresses.iter().map(|address| format!("{address}\n")).collect();
     let write = context.file(WriteFile { path: file.into(), content, mode: 0o644 }.into());
     let is_stale = !write.satisfied && !context.facts.machine.is_tree;
     let restart = |unit: &String| Act::needed(Run::new(["systemctl", "restart", unit], 120));
@@ -89,8 +92,7 @@ fn unpack(context: &StepContext, of: &Companion, archive: &Artifact) -> Vec<Act>
 fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Act> {
     let driver = context.chosen.driver.as_ref().filter(|driver| driver.is_kept() || !is_packaged(driver))?;
     let manager = context.distribution?.package_manager;
-    let holds = companions.joined.is_some() && holds_nothing(context.facts) && is_packaged(driver);
-    let tool = tool(context).filter(|_| holds);
+    let tool = tool(context).filter(|_| is_held(companions, driver) && holds_nothing(context.facts));
     let names = companions.packages().map(|(name, _)| name).chain(tool).map(str::to_owned);
     let names: Vec<_> = names.chain(module_packages(context)).collect();
     let following = companions.packages().filter(|(_, follows)| *follows);
@@ -185,14 +187,18 @@ fn modules(context: &StepContext, companions: &Companions) -> Vec<Act> {
 
 /// Holds the driver and the companions of its version together. `changed`: packages are added to an installed driver.
 fn hold(context: &StepContext, companions: &Companions, changed: bool) -> Option<Act> {
-    companions.joined?;
-    let driver = context.chosen.driver.as_ref().filter(|driver| is_packaged(driver))?;
+    let driver = context.chosen.driver.as_ref().filter(|driver| is_held(companions, driver))?;
     let manager = context.distribution?.package_manager;
     packages::of(manager).holds.as_ref()?;
     let following = companions.packages().filter(|(_, follows)| *follows).map(|(name, _)| name.to_owned());
     let names = driver_packages(context, driver).iter().cloned().chain(following).collect();
     let satisfied = driver.is_kept() && !changed && !holds_nothing(context.facts);
     Some(Act { operation: Hold::new(manager, names, driver.version).into(), satisfied })
+}
+
+/// Whether the driver keeps its version together with what NVSwitches need. Without that, it waits for an upgrade.
+fn is_held(companions: &Companions, driver: &ChosenDriver) -> bool {
+    companions.joined.is_some() && is_packaged(driver) && companions.unavailable().next().is_none()
 }
 
 /// The modules of a driver that was just installed are not loaded yet, and without them nothing can be started.

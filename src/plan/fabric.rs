@@ -2,14 +2,16 @@
 //! healthy.
 
 use super::context::StepContext;
+use super::fixes;
 use super::needed::Companions;
 use crate::causes::{self, Remedy};
 use crate::compat::{Companion, CompanionId, Database, Fabric, VersionRule};
 use crate::host::MachineKind;
 use crate::ids::CheckId;
-use crate::resolve::{ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply};
+use crate::resolve::{ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply, has_own_repository};
 use crate::text::all_of;
-use crate::version::Want;
+use crate::version::{DriverVersion, Want};
+use std::net::IpAddr;
 
 /// What the user has to install or configure, a sentence or two each.
 pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver, all: &Companions) -> Vec<String> {
@@ -23,7 +25,9 @@ pub fn by_hand(database: &Database, context: &StepContext, driver: &ChosenDriver
     } else if let Some(text) = besides(database, context, driver, &separate) {
         texts.push(format!("{}: {text}", joined.sentence()));
     }
-    texts.extend(all.unconfigured().map(|(companion, file)| causes::name_peers(companion, file)));
+    // The host itself has the GPUs that were assumed.
+    let options = Request { assumed_gpus: Vec::new(), ..context.request.clone() }.options();
+    texts.extend(all.unconfigured().map(|(companion, file)| causes::name_peers(companion, file, &options)));
     texts
 }
 
@@ -36,10 +40,14 @@ fn with_driver(
     following: &[&Companion],
     separate: &[&Companion],
 ) -> String {
-    let manager = context.facts.os.package_manager;
+    let (manager, facts) = (context.facts.os.package_manager, context.facts);
+    let is_listed = |name: &String| facts.offered.as_ref().is_none_or(|all| all.contains_key(name));
+    let mut names = following.iter().filter_map(|of| of.package(manager, driver.version));
+    let is_there = has_own_repository(database, context.distribution, facts) && names.all(|name| is_listed(&name));
+    let place = if is_there { "repository" } else { "repositories; no enabled one has it" };
     let needed = |of: &&Companion| {
         let package = of.package(manager, driver.version);
-        let place = package.map(|name| format!(" (package {name} in NVIDIA's repository)")).unwrap_or_default();
+        let place = package.map(|name| format!(" (package {name} in NVIDIA's {place})")).unwrap_or_default();
         causes::companion(of, driver.version) + &place
     };
     let sentences = run_elsewhere(database, joined.fabric).into_iter().chain(following.iter().map(needed));
@@ -50,7 +58,7 @@ fn with_driver(
         text += &format!(", with {} from NVIDIA's repository", names.join(", "));
     }
     let install = following.iter().map(|of| causes::install_companion(of, driver.version, manager));
-    if let Some(install) = install.collect::<Option<Vec<_>>>() {
+    if let Some(install) = install.collect::<Option<Vec<_>>>().filter(|_| is_there) {
         let others = separate.iter().filter_map(|of| remedy(database, context, of));
         let others = others.flat_map(|remedy| remedy.commands);
         let start = following.iter().flat_map(|of| causes::start_companion(of));
@@ -61,6 +69,22 @@ fn with_driver(
         text += &format!(". {}", causes::UNTIL_FABRIC_RUNS);
     }
     text
+}
+
+/// The option with which a plan gets a driver that comes with what is missing, if one does. `gives` is the driver that a request
+/// gets with everything that it needs.
+pub fn complete_instead(
+    database: &Database,
+    context: &StepContext,
+    gives: impl Fn(&Request) -> Option<DriverVersion>,
+) -> Option<String> {
+    let is_host = context.facts.machine.kind != MachineKind::Container;
+    let companions = context.companions.as_ref().filter(|_| is_host)?;
+    let missing: Vec<_> = companions.unavailable().map(|of| of.title.as_str()).collect();
+    let driver = context.chosen.driver.as_ref().filter(|_| !missing.is_empty())?;
+    let mut others = fixes::other_requests(database, context.request, driver);
+    let (option, version) = others.find_map(|(option, asked)| Some((option, gives(&asked)?)))?;
+    Some(format!("{option} gets driver {version} with {}", all_of(&missing)))
 }
 
 /// Companions with a separate version that no repository of the host has.
@@ -86,10 +110,13 @@ fn remedy(database: &Database, context: &StepContext, of: &Companion) -> Option<
 }
 
 /// Refuses to install a driver from a runfile if something is missing without which CUDA fails: the plan would end well, with GPUs
-/// that no program can use. A driver that is named is taken all the same, with a warning.
+/// that no program can use. A driver that is named with its whole version or as a file is taken all the same, with a warning.
 pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<(), Conflict> {
     let driver = context.chosen.driver.as_ref().filter(|driver| driver.install.method() == Method::Runfile);
-    let is_chosen = |driver: &&ChosenDriver| !driver.is_kept() && !matches!(context.request.driver, Want::Meeting(_));
+    let is_named = |driver: &ChosenDriver| {
+        context.request.driver_file.is_some() || context.request.driver.is_exactly(driver.version)
+    };
+    let is_chosen = |driver: &&ChosenDriver| !driver.is_kept() && !is_named(driver);
     let (Some(driver), Some(companions)) = (driver.filter(is_chosen), &context.companions) else {
         return Ok(());
     };
@@ -108,10 +135,22 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
         driver.version
     );
     let remedies = missing.iter().filter_map(|of| remedy(database, context, of));
-    let conflict = Conflict::blocked(CheckId::GS801, sentence);
-    Err(remedies
-        .fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
-        .hint("or name the driver (--driver), and install the rest by hand"))
+    let conflict = remedies
+        .fold(Conflict::blocked(CheckId::GS801, sentence), |conflict, remedy| conflict.hint(remedy.to_string()));
+    let Ok(exactly) = driver.version.to_string().parse() else { return Err(conflict) };
+    let exactly = Request { driver: exactly, ..context.request.clone() };
+    Err(conflict.hint(Hint::asking("and install the rest by hand", exactly)))
+}
+
+/// Refuses addresses by which no other host can reach this one.
+pub fn not_unreachable(request: &Request) -> Result<(), Conflict> {
+    let is_local = |address: &&IpAddr| match address.to_canonical() {
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => true,
+        other => other.is_loopback() || other.is_unspecified() || other.is_multicast(),
+    };
+    let Some(address) = request.imex_peers.iter().find(is_local) else { return Ok(()) };
+    let sentence = format!("other hosts do not reach this one by the address {address} (--imex-peers)");
+    Err(Conflict::request(sentence).hint("name an address of each host that all of them reach, such as 10.0.0.1"))
 }
 
 /// Refuses to name the hosts of an NVLink domain if what connects them cannot be installed with this driver.

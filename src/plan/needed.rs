@@ -76,11 +76,17 @@ impl<'a> Companions<'a> {
         let titles = |is_requested| {
             let others =
                 self.parts.iter().filter(|part| part.companion.on_request && part.is_requested == is_requested);
-            all_of(&others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>())
+            others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>()
         };
-        let said = |titles: String, why: &str| (!titles.is_empty()).then(|| format!("{titles} {why}"));
+        let said = |titles: Vec<&str>, one: &str, several: &str| {
+            let why = if titles.len() == 1 { one } else { several };
+            (!titles.is_empty()).then(|| format!("{} {why}", all_of(&titles)))
+        };
         let needed = self.joined.map(Joined::sentence);
-        let others = [said(titles(true), "was requested"), said(titles(false), "is installed and uses the driver")];
+        let others = [
+            said(titles(true), "was requested", "were requested"),
+            said(titles(false), "is installed and uses the driver", "are installed and use the driver"),
+        ];
         needed.into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
     }
 
@@ -195,6 +201,16 @@ impl<'a> Companions<'a> {
         started.flat_map(|part| part.companion.units.iter().map(|unit| (unit.as_str(), part.is_enabled)))
     }
 
+    /// What the plan does with them, for the title of the step. What is incomplete is not started.
+    pub fn title(&self) -> String {
+        if self.parts.iter().all(|part| part.source == Source::Unavailable) {
+            return "Load the kernel modules for the NVSwitches".to_owned();
+        }
+        let is_complete = self.unavailable().next().is_none() || self.units().next().is_some();
+        let verb = if is_complete { "Set up" } else { "Install" };
+        format!("{verb} {}", self.titles())
+    }
+
     /// Their titles, for a sentence: of those that the plan sets up, if there are any.
     pub fn titles(&self) -> String {
         let none = self.parts.iter().all(|part| part.source == Source::Unavailable);
@@ -301,6 +317,7 @@ fn independent<'a>(
     match Supply::of(companion, host.database, host.distribution, host.facts, (driver.version, oldest)) {
         Some(Supply::Enabled(names)) => Source::Packages(names),
         Some(Supply::Addable(names, repository)) => Source::Added(names, repository),
-        Some(Supply::NotOffered(_) | Supply::OfAnotherSystem(..) | Supply::NotAddable(_)) | None => Source::Unavailable,
+        Some(Supply::NotOffered(_) | Supply::OfAnotherSystem(..) | Supply::WithDriver(_) | Supply::NotAddable(_))
+        | None => Source::Unavailable,
     }
 }

@@ -58,6 +58,7 @@ fn card(a: &Architecture) -> Card {
         is_virtual: false,
         last_branch: a.last_driver_branch,
         is_listed: true,
+        line: None,
         data_center: false,
         only_on: a.only_on.clone(),
         embedded: a.embedded.clone(),

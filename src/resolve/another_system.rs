@@ -55,8 +55,14 @@ pub fn of_another_system<'f>(
     (is_anothers && !enabled.any(is_right)).then_some(AnotherSystem { address, right })
 }
 
+/// Whether a repository of NVIDIA's for this system is enabled.
+pub fn has_own_repository(database: &Database, distribution: Option<&Distribution>, facts: &Facts) -> bool {
+    facts.repositories.iter().any(|line| line.contains(FOLDERS))
+        && of_another_system(database, distribution, facts).is_none()
+}
+
 /// Those that gpusetup can add on a distribution.
-fn own_repositories<'a>(
+pub fn own_repositories<'a>(
     database: &'a Database,
     distribution: &'a Distribution,
 ) -> impl Iterator<Item = &'a PackageRepository> {

@@ -30,6 +30,8 @@ pub struct Card {
     pub last_branch: Option<u16>,
     /// Whether a driver's list of supported GPUs contains it, or it cannot be listed because only its capability is known.
     pub is_listed: bool,
+    /// NVIDIA's line that it belongs to, `GeForce`, if known.
+    pub line: Option<String>,
     /// Whether it belongs to NVIDIA's data-centre line.
     pub data_center: bool,
     /// Whether it is a virtual GPU (vGPU), which only NVIDIA's guest drivers support.
@@ -120,6 +122,7 @@ fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Confl
             listed_from: Vec::new(),
             last_branch: None,
             is_listed: false,
+            line: None,
             data_center: false,
             is_virtual: false,
             only_on: None,
@@ -157,6 +160,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             listed_from: known.listed_from.clone(),
             last_branch,
             is_listed: database.is_listed(known),
+            line: known.line.clone(),
             data_center: known.line.as_deref() == Some("Tesla/Data Center"),
             is_virtual: gpu.subsystem.as_deref().is_some_and(|id| database.is_virtual_gpu(known.device, id)),
             only_on: known.only_on.clone(),
@@ -175,6 +179,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             listed_from: Vec::new(),
             last_branch: architecture.last_driver_branch,
             is_listed: true,
+            line: None,
             data_center: false,
             is_virtual: false,
             only_on: architecture.only_on.clone(),

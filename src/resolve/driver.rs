@@ -189,7 +189,7 @@ impl<'a, 'h> Examination<'a, 'h> {
                 && self.request.driver.accepts(driver.0)
                 && branch.is_some_and(|branch| self.verdict(driver, branch).is_ok())
         };
-        let is_named = matches!(self.request.driver, Want::Meeting(_));
+        let is_named = self.request.driver.is_exactly(installed.0);
         if !gone.is_empty() && !is_named && host.own_drivers.iter().any(replaces) { gone } else { Vec::new() }
     }
 
@@ -482,7 +482,7 @@ fn is_complete(install: &Install, on: &Examination) -> Result<(), Refusal> {
 
 /// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged
 /// companions must be in the driver's repository. For runfiles, NVIDIA publishes companions with data-centre drivers; not
-/// all of them are known, so a named version is not refused.
+/// all of them are known, so a version that is named with all of its numbers is not refused.
 fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -> Result<(), Refusal> {
     let is_there = |companion: &Companion| match install {
         Install::Packages(offer) => {
@@ -494,7 +494,7 @@ fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -
         }
         // Its lists are not known yet.
         Install::Repository(offer, _) => offer.companions.contains_key(&companion.id),
-        Install::Runfile(_) if !matches!(on.request.driver, Want::Meeting(_)) => {
+        Install::Runfile(_) | Install::CudaRunfile(_) if !on.request.driver.is_exactly(version) => {
             is_published(on.published, companion, version)
         }
         Install::Kept(Method::Packages, _) => !on.gone.contains(&companion.id),

@@ -1,6 +1,6 @@
 //! Where companions come from whose version does not depend on the driver's, such as nvlsm and DCGM. Others come with the driver.
 
-use super::another_system::of_another_system;
+use super::another_system::{of_another_system, own_repositories};
 use crate::causes::{self, Remedy};
 use crate::compat::{Companion, Database, Distribution, PackageRepository};
 use crate::host::Facts;
@@ -17,13 +17,15 @@ pub enum Supply<'a> {
     NotOffered(String),
     /// The enabled repository is for another system.
     OfAnotherSystem(String, Remedy),
+    /// The host's repository has it, at this address, but gpusetup adds that only for a driver from it.
+    WithDriver(String),
     /// gpusetup can add no repository for the host that has it. These of NVIDIA's have it, by the names of their systems.
     NotAddable(Vec<&'a str>),
 }
 
 impl<'a> Supply<'a> {
     /// Where this companion comes from for a driver and a host whose oldest GPU has this compute capability; none if no package
-    /// of it is known for them.
+    /// of it is known for them, or no repository for the machine.
     pub fn of(
         companion: &Companion,
         database: &'a Database,
@@ -41,11 +43,16 @@ impl<'a> Supply<'a> {
             let is_offered = facts.offered.as_ref().is_none_or(|all| all.contains_key(name));
             return Some(if is_offered { Self::Enabled(names) } else { Self::NotOffered(name.clone()) });
         }
-        let addable = addable(database, distribution, facts).filter(|repository| repository.names(name));
-        Some(match addable {
-            Some(repository) => Self::Addable(names, repository),
-            None => Self::NotAddable(with_package(database, name)),
-        })
+        if let Some(repository) = addable(database, distribution, facts).filter(|of| of.names(name)) {
+            return Some(Self::Addable(names, repository));
+        }
+        let arch = &facts.machine.arch;
+        let mut own = own_repositories(database, distribution).filter(|of| of.names(name));
+        if let Some(address) = own.find_map(|of| Some(format!("{}/{}", of.url, of.archs.get(arch)?))) {
+            return Some(Self::WithDriver(address));
+        }
+        let others = with_package(database, name, arch);
+        (!others.is_empty()).then_some(Self::NotAddable(others))
     }
 
     /// How to get it.
@@ -65,6 +72,7 @@ impl<'a> Supply<'a> {
             Self::OfAnotherSystem(why, remedy) => {
                 Remedy { text: format!("{why}; {}", remedy.text), commands: remedy.commands.clone() }
             }
+            Self::WithDriver(address) => Remedy::new(causes::enable_own_repository(title, address), NONE),
             Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(folders), NONE),
         }
     }
@@ -79,9 +87,10 @@ fn addable<'a>(database: &'a Database, distribution: &Distribution, facts: &Fact
     (is_read && repository.archs.contains_key(&facts.machine.arch)).then_some(repository)
 }
 
-/// The folders of the repositories that have a package.
-fn with_package<'a>(database: &'a Database, name: &str) -> Vec<&'a str> {
-    let repositories = database.package_repositories.iter().filter(|repository| repository.names(name));
+/// The folders of the repositories that have a package for a machine.
+fn with_package<'a>(database: &'a Database, name: &str, arch: &str) -> Vec<&'a str> {
+    let has = |of: &&PackageRepository| of.archs.contains_key(arch) && of.names(name);
+    let repositories = database.package_repositories.iter().filter(has);
     let mut folders: Vec<_> = repositories.filter_map(|repository| repository.url.rsplit('/').next()).collect();
     folders.sort_unstable();
     folders

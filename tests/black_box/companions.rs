@@ -119,6 +119,22 @@ fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
 }
 
 #[test]
+fn sentences_about_requested_companions_fit_the_host_and_their_number() {
+    let mut facts = new_host("ubuntu-24.04", "a100");
+    facts["machine"]["kind"] = json!("container");
+    let said = run_with_input(&["plan", "--facts", "-", "--with", "dcgm"], &facts.to_string());
+    assert!(said.out.contains("that of a container is its host's"), "{}{}", said.out, said.err);
+    for (with, sentence) in [("dcgm", "DCGM was requested"), ("dcgm,gds", "DCGM and GPUDirect Storage were requested")]
+    {
+        let request =
+            ["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--profile", "driver", "--with", with, "--json"];
+        let plan = run(&request).json();
+        let step = plan["steps"].as_array().expect("steps").iter().find(|step| step["id"] == "companions");
+        assert_eq!(step.map(|step| &step["why"]), Some(&json!(sentence)));
+    }
+}
+
+#[test]
 fn cloud_init_and_lock_files_keep_the_request() {
     let cloud = run(&wish("ubuntu-24.04", "a100", &["--format", "cloud-init"]));
     assert!(cloud.out.contains("with: \"dcgm\"") || cloud.out.contains("with: dcgm"), "{}", cloud.out);
@@ -174,11 +190,30 @@ fn gpudirect_storage_is_installed_after_a_driver_with_open_modules() {
 }
 
 #[test]
+fn gpudirect_storage_on_a_geforce_is_warned_of() {
+    for (gpu, is_warned) in [("rtx 4090", true), ("a100", false), ("rtx a6000", false)] {
+        let request = ["plan", "--os", "ubuntu-24.04", "--gpu", gpu, "--profile", "driver", "--with", "gds", "--json"];
+        let warnings = run(&request).json()["warnings"].to_string();
+        assert_eq!(warnings.contains("GPUDirect Storage: whether it works on"), is_warned, "{gpu}: {warnings}");
+    }
+}
+
+#[test]
 fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
     for (os, gpu, more, parts) in [
         ("ubuntu-22.04", "v100", vec![], vec!["open kernel modules", "proprietary"]),
-        ("ubuntu-22.04", "a100", vec!["--modules", "proprietary"], vec!["open kernel modules", "--modules open"]),
-        ("ubuntu-22.04", "a100", vec!["--method", "runfile"], vec!["not from packages"]),
+        (
+            "ubuntu-22.04",
+            "a100",
+            vec!["--modules", "proprietary"],
+            vec!["open kernel modules", "--with gds --modules open  #"],
+        ),
+        (
+            "ubuntu-22.04",
+            "a100",
+            vec!["--method", "runfile"],
+            vec!["not from packages", "--with gds  # with a driver from packages"],
+        ),
         ("ubuntu-22.04", "a100", vec!["--driver", "470"], vec!["535"]),
         ("sles-15", "a100", vec![], vec!["rhel9", "ubuntu2404"]),
         ("debian-12", "a100", vec!["--method", "repository"], vec!["rhel9", "Debian"]),
@@ -208,6 +243,11 @@ fn nvidia_peermem_is_loaded_where_dma_buf_cannot_be_used() {
     let refused = plan(false);
     assert_eq!(refused.code, 5, "{}", refused.out);
     assert!(refused.out.contains("GS804") && refused.out.contains("DOCA-OFED"), "{}", refused.out);
+    assert!(!refused.out.contains("--modules open"), "no open modules for Volta: {}", refused.out);
+    let ampere = changed("ubuntu-22.04", "a100", &["--modules", "proprietary", "--with", "peermem"], |facts| {
+        with_adapter(facts, false);
+    });
+    assert!(ampere.code == 5 && ampere.err.contains("--modules open"), "{}", ampere.err);
     // The adapters of a host that is not here are not known.
     let elsewhere =
         run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--profile", "driver", "--with", "peermem", "--json"]);
@@ -221,15 +261,19 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         ("v100", vec![], false, vec!["no RDMA adapter"]),
         ("gtx 780", vec!["--driver", "390"], true, vec!["needs driver branch 470"]),
     ] {
-        let said = changed("ubuntu-22.04", gpu, &[&["--with", "peermem"], &request[..]].concat(), |facts| {
-            with_adapter(facts, true);
-            if !adapter {
-                facts["rdma"].take();
+        for listed in [true, false] {
+            let said = changed("ubuntu-22.04", gpu, &[&["--with", "peermem"], &request[..]].concat(), |facts| {
+                with_adapter(facts, true);
+                match (adapter, listed) {
+                    (true, _) => {}
+                    (false, true) => facts["rdma"]["adapters"] = json!([]),
+                    (false, false) => drop(facts["rdma"].take()),
+                }
+            });
+            assert_eq!(said.code, 2, "{gpu}: {}", said.err);
+            for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
+                assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
             }
-        });
-        assert_eq!(said.code, 2, "{gpu}: {}", said.err);
-        for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
-            assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
         }
     }
     // What is suggested leaves out that one only.
@@ -334,4 +378,25 @@ fn nvidia_fs_is_built_again_for_another_driver() {
     assert_eq!(acts(&upgraded), [dkms("build"), dkms("install")]);
     assert_eq!(modules(&upgraded), (vec!["nvidia-fs"], vec!["nvidia-fs"]));
     assert_eq!(acts(&plan(true, true)), [""; 0]);
+}
+
+#[test]
+fn a_repository_that_comes_only_with_a_driver_is_named() {
+    let said = run(&wish("opensuse-leap-15", "8xh100", &[]));
+    assert_eq!(said.code, 2, "{}", said.out);
+    for part in ["only for a driver from it", "comes from the runfile", "repos/opensuse15/x86_64", "without it"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    // That driver has no Fabric Manager.
+    assert!(!said.err.contains("--method repository"), "{}", said.err);
+    // Once the repository is enabled, DCGM comes from it.
+    let mut facts = new_host("opensuse-leap-15", "8xh100");
+    let address = "https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64";
+    facts["repositories"].as_array_mut().expect("repositories").push(json!(address));
+    let request = ["plan", "--facts", "-", "--profile", "driver", "--with", "dcgm", "--json"];
+    assert_eq!(packages(&run_with_input(&request, &facts.to_string()).json()), of_cuda(13));
+    // One GPU has no NVSwitch.
+    let runfile = run(&wish("opensuse-leap-15", "h100", &["--method", "runfile"]));
+    let suggested = "--profile driver --with dcgm --method repository";
+    assert!(runfile.err.contains(suggested), "{}", runfile.err);
 }

@@ -32,6 +32,7 @@ mod doctor;
 mod downloads;
 mod driver_file;
 mod explain;
+mod fabric;
 mod facts;
 mod frameworks;
 mod frozen;

@@ -250,7 +250,7 @@ fn has_gpus_of(db: &Database, facts: &Facts, fabric: fn(&Fabric) -> bool) -> boo
 /// host has none for it.
 fn has_lost_its_manager(db: &Database, facts: &Facts, request: &Request, driver: DriverVersion) -> bool {
     let rack = is_in_a_rack(db, facts);
-    let named = matches!(request.driver, Want::Meeting(_));
+    let named = request.driver.to_string() == driver.to_string();
     if named || !rack && !has_switches(db, facts) {
         return false;
     }
@@ -361,16 +361,20 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
             add(version, &[offer.modules], (method, nvidias, signed), false, Maturity::Production, true);
         }
     }
+    // NVIDIA publishes Fabric Manager, and IMEX with it, beside its drivers for data centres. Who names a version to the last number
+    // has one from elsewhere.
+    let server = if arch == "aarch64" { "sbsa" } else { arch };
+    let archive = DriverVariant::Companion(companion("fabric-manager"));
+    let is_manager = |a: &DriverArtifact| a.variant == archive && a.artifact.arch == server;
+    let joined = has_switches(db, facts) || is_in_a_rack(db, facts);
+    let unmanaged = |version: DriverVersion| {
+        let mut of_version = db.drivers.iter().filter(|r| r.version == version).flat_map(|r| &r.artifacts);
+        joined && request.driver.to_string() != version.to_string() && !of_version.any(is_manager)
+    };
     for release in &db.drivers {
         let full = release.artifacts.iter().filter(|a| a.variant == DriverVariant::Full && a.artifact.arch == arch);
         let Some(b) = branch(release.version.branch) else { continue };
-        // NVIDIA publishes Fabric Manager, and IMEX with it, beside its drivers for data centres.
-        let server = if arch == "aarch64" { "sbsa" } else { arch };
-        let archive = DriverVariant::Companion(companion("fabric-manager"));
-        let manager = |a: &&DriverArtifact| a.variant == archive && a.artifact.arch == server;
-        let joined = has_switches(db, facts) || is_in_a_rack(db, facts);
-        let named = matches!(request.driver, Want::Meeting(_));
-        if joined && !named && release.artifacts.iter().find(manager).is_none() {
+        if unmanaged(release.version) {
             continue;
         }
         for full in full {
@@ -386,7 +390,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
                 && r.artifacts.iter().any(|a| a.variant == DriverVariant::Full && a.artifact.arch == arch)
         });
         let verified = carrier.artifact.url.is_some() && carrier.artifact.sha256.is_some();
-        if let Some(b) = branch(version.branch).filter(|_| !alone) {
+        if let Some(b) = branch(version.branch).filter(|_| !alone && !unmanaged(version)) {
             add(version, &b.modules, (Method::Runfile, false, false), false, Maturity::CudaRunfileOnly, verified);
         }
     }

@@ -215,8 +215,10 @@ fn the_hosts_of_a_domain_are_named_once_and_imex_starts() {
     };
     let rack = |peers: &[&str]| plan("10de:2941x4", "ubuntu-24.04:aarch64", peers);
     // On every host the file is the same, in whatever order the addresses are given.
-    let orders =
-        [["--imex-peers", "10.0.0.10,10.0.0.9,fd00::2"], ["--imex-peers", "fd00::2,10.0.0.9,10.0.0.10,10.0.0.9"]];
+    let orders = [
+        ["--imex-peers", "10.0.0.10,10.0.0.9,fd00::2"],
+        ["--imex-peers", "fd00::2,::ffff:10.0.0.9,10.0.0.10,10.0.0.9"],
+    ];
     for peers in orders {
         let plan = rack(&peers).json();
         let steps = operations(&plan, "companions");
@@ -231,7 +233,9 @@ fn the_hosts_of_a_domain_are_named_once_and_imex_starts() {
     std::fs::write(config.path(), "imex-peers: [\"10.0.0.1\", \"10.0.0.2\"]\n").expect("written");
     let by_config = rack(&["--config", config.path().to_str().expect("UTF-8")]).json();
     assert!(by_config["steps"].to_string().contains("10.0.0.1\\n10.0.0.2\\n"), "{by_config}");
-    for wrong in ["node1", "10.0.0.1/24", "127.0.0.1", "0.0.0.0", "ff02::1", "10.0.0.1;reboot"] {
+    for wrong in
+        ["node1", "10.0.0.1/24", "127.0.0.1", "0.0.0.0", "ff02::1", "10.0.0.1;reboot", "fe80::1", "::ffff:127.0.0.1"]
+    {
         let said = rack(&["--imex-peers", wrong]);
         assert_eq!(said.code, 2, "{wrong}");
         assert!(said.err.contains("--imex-peers"), "{wrong}: {}", said.err);

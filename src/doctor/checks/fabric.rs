@@ -68,7 +68,7 @@ fn judged(
             install(format!("{needed}, but {} is installed", found.version.as_deref().unwrap_or_default()))
         }
         Some(InstalledCompanion { enabled: false, .. }) => match &companion.peers {
-            Some(file) => Verdict::warn(causes::name_peers(companion, file)),
+            Some(file) => Verdict::warn(causes::name_peers(companion, file, "--profile driver")),
             None => Verdict::fail(format!("{title} is installed but not started at boot"))
                 .repair("start the service", companion.units.iter().map(|unit| start(unit.clone()))),
         },

@@ -66,6 +66,9 @@ pub struct Companion {
     /// The repository that has it, if its version does not depend on the driver's. Others are in the driver's repository.
     #[serde(default)]
     pub repository: Option<Repository>,
+    /// The lines of GPUs that its documentation names, `GeForce`; empty if it names none.
+    #[serde(default)]
+    pub gpu_lines: Vec<String>,
     /// A program of it, which shows that it is installed.
     #[serde(default)]
     pub program: Option<String>,

@@ -53,6 +53,15 @@ impl<V: Version> Requirement<V> {
     }
 }
 
+impl<V: Version> Want<V> {
+    /// Whether exactly this version is requested, with all of its numbers.
+    pub fn is_exactly(&self, version: V) -> bool {
+        let Self::Meeting(requirement) = self else { return false };
+        let [only] = requirement.comparators.as_slice() else { return false };
+        only.operator == Operator::Series && only.than.as_slice() == version.components().as_slice()
+    }
+}
+
 impl Comparator {
     /// Whether it matches some version with this first number.
     fn matches_some_of(&self, first: u16) -> bool {
