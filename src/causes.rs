@@ -97,9 +97,8 @@ pub fn disable_repository(address: &str, has_right: bool, manager: Option<Packag
     let manager = packages::of_host(manager);
     let folder = manager.repositories.iter().find(|files| files.ending.is_some()).map(|files| files.path);
     let after = if has_right { " (gpusetup can add the right one)" } else { "" };
-    let disable = folder.map(|folder| {
-        format!("grep -rlF {} {folder} | sudo xargs -r -I{{}} mv {{}} {{}}.disabled", quoted(address))
-    });
+    let disable = folder
+        .map(|folder| format!("grep -rlF {} {folder} | sudo xargs -r -I{{}} mv {{}} {{}}.disabled", quoted(address)));
     let refresh = format!("sudo {}", manager.by_hand.refresh);
     Remedy::new(format!("disable its file and plan again{after}"), disable.into_iter().chain([refresh]))
 }

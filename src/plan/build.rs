@@ -64,7 +64,8 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         let is_whole = companions.is_none_or(|all| all.unavailable().next().is_none());
         chosen.driver.as_ref().filter(|_| is_whole).map(|driver| driver.version)
     };
-    let mut add = |id: CheckId, text: Option<String>| warnings.extend(text.map(|text| Warning { check: id.into(), text }));
+    let mut add =
+        |id: CheckId, text: Option<String>| warnings.extend(text.map(|text| Warning { check: id.into(), text }));
     add(CheckId::GS707, staying::not_run(database, &context, toolkit));
     add(CheckId::GS513, fixes::missing_in_toolkit(database, &request, &chosen, toolkit));
     let of_driver = chosen.driver.as_ref().and_then(|chosen| fixes::missing(database, &request, chosen, driver));

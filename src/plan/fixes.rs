@@ -45,7 +45,8 @@ pub fn missing_in_toolkit(
     let (newest, fixed) = database.vulnerabilities_of_toolkit(version).next()?;
     let lacking = causes::vulnerable_toolkit(version, newest, fixed);
     let upgrade = cuda.is_kept().then(|| ("--upgrade".to_owned(), Request { upgrade: true, ..request.clone() }));
-    let named = fixed.to_string().parse().ok().map(|cuda| (format!("--cuda {fixed}"), Request { cuda, ..request.clone() }));
+    let named =
+        fixed.to_string().parse().ok().map(|cuda| (format!("--cuda {fixed}"), Request { cuda, ..request.clone() }));
     let has_fixes = |version: &CudaVersion| database.vulnerabilities_of_toolkit(*version).next().is_none();
     let mut others = upgrade.into_iter().chain(named);
     let helps = others.find_map(|(option, asked)| Some((option, gives(&asked).filter(has_fixes)?)));

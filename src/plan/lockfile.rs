@@ -104,7 +104,7 @@ impl LockFile {
     /// If it does not have this schema, or a package name or version is invalid.
     pub fn read(text: &str) -> Result<Self, LockError> {
         let malformed = |e: serde_json::Error| LockError::Malformed(e.to_string());
-        let value: serde_json::Value = 
+        let value: serde_json::Value =
             serde_json::from_str(text).map_err(|e| LockError::Malformed(format!("it is not JSON ({e})")))?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(LOCK_SCHEMA) => {}

@@ -39,12 +39,7 @@ pub fn with_alternative(
 
 /// Adds alternatives that are possible: the same request without the GPUs that no driver supports here, the same with component
 /// archives instead of the runfile, and the nearest smaller request.
-fn with_nearest(
-    host: &KnownHost,
-    request: &Request,
-    conflict: Conflict,
-    can_be_planned: CanBePlanned,
-) -> Conflict {
+fn with_nearest(host: &KnownHost, request: &Request, conflict: Conflict, can_be_planned: CanBePlanned) -> Conflict {
     let database = host.database;
     let served = host.served(request);
     let without = served.cards.is_err().then(|| without_hopeless(host, &served.wish)).flatten();
@@ -84,9 +79,7 @@ fn with_nearest(
     out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.choice(asked).is_some()));
     let alone = "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
     let packaged = "from packages of NVIDIA's repository";
-    for (why, found) in
-        [(packaged, by_repository), ("", by_components), (alone, wheels_alone), ("", instead)]
-    {
+    for (why, found) in [(packaged, by_repository), ("", by_components), (alone, wheels_alone), ("", instead)] {
         let Some((instead, answer)) = found else { continue };
         let selection = answer.selection();
         // The same request may be suggested already, without what it gives.

@@ -306,7 +306,8 @@ fn resolution<'a>(
     let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
     let parts = cuda.as_ref().map(|c| on.parts(c, &ids)).unwrap_or_default();
     let without_files = cuda.as_ref().and_then(|chosen| newer_without_files(on, driver, chosen));
-    let mut reasons = reasons(told, on.facts, driver, cuda.as_ref().map(|c| (c, without_files)), &add_ons, &unpublished);
+    let mut reasons =
+        reasons(told, on.facts, driver, cuda.as_ref().map(|c| (c, without_files)), &add_ons, &unpublished);
     reasons.extend(parts.iter().filter_map(along));
     reasons.extend(without_runfile(on.facts, on.request, &parts));
     reasons.extend(cuda.as_ref().and_then(|toolkit| toolkit.packages).map(from_repository));

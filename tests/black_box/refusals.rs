@@ -104,16 +104,19 @@ fn a_driver_without_fixes_comes_with_what_helps() {
     let here = facts("fedora-42", "4xh100", |facts| {
         facts["driver"] =
             json!({"version": "570.133.20", "origin": "runfile", "modules": "open", "evidence": "its uninstaller"});
-        facts["nvswitches"] = json!(["0000:c4:00.0", "0000:c5:00.0", "0000:c6:00.0", "0000:c7:00.0"].map(|address| json!({
-            "address": address, "pci_id": "10de:22a3"
-        })));
+        facts["nvswitches"] =
+            json!(["0000:c4:00.0", "0000:c5:00.0", "0000:c6:00.0", "0000:c7:00.0"].map(|address| json!({
+                "address": address, "pci_id": "10de:22a3"
+            })));
     });
     let all = planned(&here, &["--profile", "driver", "--json"]).json()["warnings"].to_string();
     assert!(all.contains("--driver 580 gets 580.178.04, which has them"), "what its switches need is there: {all}");
     // A toolkit that lacks fixes comes with the first release that has them.
-    let all = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--cuda", "13.0", "--json"]).json()["warnings"].to_string();
+    let all = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--cuda", "13.0", "--json"]).json()["warnings"]
+        .to_string();
     assert!(all.contains("; --cuda 13.1 gets 13.1."), "{all}");
-    let all = run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--cuda", "12.4", "--json"]).json()["warnings"].to_string();
+    let all = run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--cuda", "12.4", "--json"]).json()["warnings"]
+        .to_string();
     assert!(all.contains("GS513") && !all.contains("--cuda 13"), "it does not target the GPU: {all}");
     // Here only another branch has the fixes, beside what the switches need.
     let text = warning(&["--os", "debian-11", "--gpu", "8xh100"]).expect("a warning");
@@ -210,7 +213,9 @@ fn add_ons_of_packages_are_kept() {
 
 #[test]
 fn newer_toolkits_without_files_are_named_and_come_from_the_repository() {
-    let asked = |more: &[&str]| run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--profile", "toolkit"], more].concat());
+    let asked = |more: &[&str]| {
+        run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--profile", "toolkit"], more].concat())
+    };
     let reason = |more: &[&str]| {
         let plan = asked(&[&["--json"], more].concat()).json();
         let all = plan["reasons"].as_array().expect("reasons").clone();
@@ -243,7 +248,10 @@ fn an_upgrade_over_another_vendors_packages_comes_with_a_plan_that_works() {
     assert!(said.code == 5 && said.err.contains("(GS402)"), "{}", said.err);
     assert!(!said.err.contains("--method packages"), "it would upgrade nothing: {}", said.err);
     let [only] = suggested(&said)[..] else { panic!("{}", said.err) };
-    assert!(only.starts_with("gpusetup plan --facts - --profile driver  # keep the installed driver: fits: "), "{only}");
+    assert!(
+        only.starts_with("gpusetup plan --facts - --profile driver  # keep the installed driver: fits: "),
+        "{only}"
+    );
     assert_eq!(planned(&here, &["--profile", "driver"]).code, 0);
 }
 
@@ -255,7 +263,9 @@ fn a_file_that_is_no_lock_file_and_a_guide_of_another_release_are_named() {
     let said = run(&["plan", "--os", "debian-12", "--gpu", "k80", "--json"]);
     let warnings = said.json()["warnings"].to_string();
     assert!(
-        warnings.contains("may not support Debian 12 (bookworm) on x86_64: NVIDIA's installation guide for CUDA 11.2, the nearest"),
+        warnings.contains(
+            "may not support Debian 12 (bookworm) on x86_64: NVIDIA's installation guide for CUDA 11.2, the nearest"
+        ),
         "{warnings}"
     );
 }
