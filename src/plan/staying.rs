@@ -5,7 +5,7 @@ use super::context::StepContext;
 use crate::compat::Database;
 use crate::host::MachineKind;
 use crate::resolve::Request;
-use crate::version::{CudaVersion, Want};
+use crate::version::{CudaVersion, DriverVersion, Want};
 
 /// The warning if the driver that is there, and stays, does not run the toolkit. `gives` is the toolkit that a request gets, if the
 /// driver runs it.
@@ -43,7 +43,7 @@ pub fn loaded_before(context: &StepContext) -> Option<String> {
     let is_host = machine.kind != MachineKind::Container && !machine.is_tree;
     let stays = context.chosen.driver.as_ref().is_none_or(|driver| driver.is_kept());
     let installed = context.facts.driver.as_ref().filter(|_| is_host && stays)?.version;
-    let loaded = context.facts.loaded_driver().filter(|loaded| *loaded != installed.to_string())?;
+    let loaded: DriverVersion = context.facts.loaded_driver()?.parse().ok().filter(|loaded| *loaded != installed)?;
     Some(format!(
         "driver {installed} is installed, but the kernel modules of {loaded} are loaded: CUDA programs fail until the next boot \
          (sudo reboot)"
