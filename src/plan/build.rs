@@ -54,9 +54,6 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
-    let gives = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.driver.as_ref()?.version);
-    let lacking = chosen.driver.as_ref().and_then(|driver| fixes::missing(database, &request, driver, gives));
-    warnings.extend(lacking.map(|text| Warning { check: CheckId::GS513.into(), text }));
     let complete = |asked: &Request| {
         let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
         let companions = StepContext::new(&host, asked, &chosen).companions;
@@ -65,6 +62,9 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     };
     let instead = fabric::complete_instead(database, &context, complete);
     warnings.extend(instead.map(|text| Warning { check: CheckId::GS801.into(), text }));
+    let gives = |asked: &Request| Some(unblocked(&host, asked, KnownHost::choose).ok()?.driver.as_ref()?.version);
+    let lacking = chosen.driver.as_ref().and_then(|driver| fixes::missing(database, &request, driver, gives));
+    warnings.extend(lacking.map(|text| Warning { check: CheckId::GS513.into(), text }));
     // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));

@@ -71,7 +71,7 @@ impl<'a> Supply<'a> {
             Self::NotOffered(name) => Remedy::new(causes::not_offered(name), NONE),
             Self::OfAnotherSystem(why) => Remedy::new(format!("{why}; {}", causes::REMOVE_ANOTHER_SYSTEMS), NONE),
             Self::WithDriver(address) => Remedy::new(causes::enable_own_repository(title, address), NONE),
-            Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(folders), NONE),
+            Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(title, folders), NONE),
         }
     }
 }
