@@ -321,10 +321,10 @@ pub fn enable_own_repository(title: &str, address: &str) -> String {
 }
 
 /// A package whose repository is not enabled, and which gpusetup does not add (GS801).
-pub fn in_other_repositories(folders: &[&str]) -> String {
+pub fn in_other_repositories(title: &str, folders: &[&str]) -> String {
     format!(
-        "gpusetup knows it in NVIDIA's repositories for {}, none of which is for this system: install the package by hand, then plan \
-         again",
+        "gpusetup knows {title} in NVIDIA's repositories for {}, none of which is for this system: install the package by hand, \
+         then plan again",
         folders.join(", ")
     )
 }

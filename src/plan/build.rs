@@ -67,11 +67,12 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     };
     let mut add =
         |id: CheckId, text: Option<String>| warnings.extend(text.map(|text| Warning { check: id.into(), text }));
+    // The option that helps follows its warning.
+    add(CheckId::GS801, fabric::complete_instead(database, &context, driver));
     add(CheckId::GS707, staying::not_run(database, &context, toolkit));
     add(CheckId::GS513, fixes::missing_in_toolkit(database, &request, &chosen, toolkit));
     let of_driver = chosen.driver.as_ref().and_then(|chosen| fixes::missing(database, &request, chosen, driver));
     add(CheckId::GS513, of_driver);
-    add(CheckId::GS801, fabric::complete_instead(database, &context, driver));
     // Equal GPUs give equal warnings; one is enough.
     let mut said = BTreeSet::new();
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));

@@ -73,7 +73,7 @@ impl<'a> Supply<'a> {
                 Remedy { text: format!("{why}; {}", remedy.text), commands: remedy.commands.clone() }
             }
             Self::WithDriver(address) => Remedy::new(causes::enable_own_repository(title, address), NONE),
-            Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(folders), NONE),
+            Self::NotAddable(folders) => Remedy::new(causes::in_other_repositories(title, folders), NONE),
         }
     }
 }

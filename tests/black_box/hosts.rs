@@ -517,12 +517,22 @@ fn a_companion_is_a_row_and_nothing_else() {
     };
     // Neither a runfile nor a repository is known to have one: what CUDA's runfile has would not be enough.
     let refused = plan(&unoffered, "10de:2330x8", &[]);
-    assert_eq!(refused.code, 5, "{}", refused.err);
-    for part in ["GS801", "Looms need Weaver of exactly driver"] {
+    assert_eq!(refused.code, 4, "{}", refused.err);
+    for part in ["GS801", "of exactly the driver's version, but none is known"] {
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
     }
-    // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name.
-    let named = plan(&unoffered, "10de:2330x8", &["--driver", "580.95.05", "--method", "runfile"]).json();
+    // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name, and how to get it from there.
+    let exactly = ["--driver", "580.95.05", "--method", "runfile"];
+    let named = plan(&unoffered, "10de:2330x8", &exactly).json();
+    let place = "(package nvidia-weaver-580 in NVIDIA's repositories; no enabled one has it)";
+    let text = warnings(&named, "GS801")[0].to_string();
+    assert!(text.contains(place) && !text.contains("apt-get install"), "{text}");
+    tree.write(
+        "etc/apt/sources.list.d/cuda.list",
+        "deb https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64 /\n",
+    );
+    let named = plan(&unoffered, "10de:2330x8", &exactly).json();
+    tree.write("etc/apt/sources.list.d/cuda.list", "");
     for part in [
         ". Looms need Weaver of exactly driver 580.95.05 (package nvidia-weaver-580 in NVIDIA's repository). After",
         "sudo apt-get install 'spindle=580.*'; sudo apt-get install 'nvidia-weaver-580=580.95.05*'",

@@ -32,9 +32,10 @@ fn what_is_said_to_fit_is_not_refused() {
     assert!(!said.err.contains("--method repository"), "it lacks Fabric Manager: {}", said.err);
     for os in ["sles-15", "sles-16"] {
         let said = run(&["plan", "--os", os, "--gpu", "8xb200", "--method", "runfile"]);
-        let [only] = suggested(&said)[..] else { panic!("{os}: {}", said.err) };
-        let (command, gives) = only.split_once("  # ").expect("a comment");
-        assert!(said.code == 5 && gives.starts_with("fits: driver ") && !command.contains("--method"), "{only}");
+        let [first, by_hand] = suggested(&said)[..] else { panic!("{os}: {}", said.err) };
+        let (command, gives) = first.split_once("  # ").expect("a comment");
+        assert!(said.code == 5 && gives.starts_with("fits: driver ") && !command.contains("--method"), "{first}");
+        assert!(by_hand.ends_with("# and install the rest by hand"), "{by_hand}");
     }
 }
 
