@@ -5,10 +5,11 @@ use super::component::Part;
 use super::cuda::{Toolkit, is_native};
 use super::driver::{Candidate, Install, is_over};
 use super::refusal::{Explanation, Refusal, Unpackaged, installer_library};
+use super::wanted::is_in_use;
 use super::{Card, Method, Reason, Request, ToolkitMethod};
 use crate::causes;
 use crate::compat::{AddOnArtifact, AddOnId, ModuleFlavour, PackageRepository};
-use crate::host::Facts;
+use crate::host::{AddOnFiles, Facts};
 use crate::ids::{AddOnRule, Recorded, Rule, RuleId};
 use crate::version::{CudaVersion, Want};
 use std::rc::Rc;
@@ -51,8 +52,13 @@ pub fn reasons(
         let known = newer.map(|_| " with a known checksum").unwrap_or_default();
         let but = newer.map(|a| format!(" ({} has none)", a.version)).unwrap_or_default();
         let version = n.artifact.version.to_string();
-        let text = if request.add_on(n.of.id).to_string() == version {
-            format!("{version} was requested; it is for CUDA {series} and runs on compute capability {capabilities}")
+        let wanted = request.add_on(n.of.id);
+        let is_here = |found: &AddOnFiles| found.version == Some(n.artifact.version) && is_in_use(found, request);
+        let suits = format!("it is for CUDA {series} and runs on compute capability {capabilities}");
+        let text = if wanted.to_string() == version {
+            format!("{version} was requested; {suits}")
+        } else if request.keeps(wanted) && facts.files_of(n.of.id).any(is_here) {
+            format!("{version} is installed and fits; {suits}")
         } else {
             format!("{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}")
         };

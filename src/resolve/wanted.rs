@@ -42,14 +42,18 @@ pub fn wanted<'a>(
             Want::Meeting(_) => all.iter().filter(is_accepted).copied().collect(),
             Want::Best | Want::Latest | Want::Nothing => Cow::Borrowed(all),
         };
-        // Programs find packages in the system's directories, whichever toolkit they use.
-        let here = |found: &&AddOnFiles| found.directory.starts_with(&request.prefix) || found.origin == Origin::Dpkg;
+        let here = |found: &&AddOnFiles| is_in_use(found, request);
         let installed =
             || facts.files_of(of.id).filter(here).filter_map(|found| Some((found.version?, found.cuda_major)));
         WantedAddOn { of, accepted, kept: if request.keeps(want) { installed().collect() } else { Vec::new() } }
     };
     let is_wanted = |of: &&AddOn| request.cuda.is_wanted() && request.add_on(of.id).is_wanted();
     database.add_ons.iter().filter(is_wanted).map(with_archives).collect()
+}
+
+/// Whether programs find these files of an add-on: packages are in the system's directories, whichever toolkit programs use.
+pub fn is_in_use(found: &AddOnFiles, request: &Request) -> bool {
+    found.directory.starts_with(&request.prefix) || found.origin == Origin::Dpkg
 }
 
 impl WantedAddOn<'_> {

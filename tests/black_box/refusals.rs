@@ -205,6 +205,10 @@ fn add_ons_of_packages_are_kept() {
         let (title, state) = step(&kept, id);
         assert!(title.contains("of the system's packages") && state.contains("satisfied"), "{title} {state}");
     }
+    let reasons = kept["reasons"].as_array().expect("reasons").iter();
+    let why = reasons.filter(|reason| reason["subject"] == "cudnn").map(|reason| reason["text"].to_string());
+    let why: Vec<_> = why.collect();
+    assert!(why[0].starts_with("\"9.17.0.29 is installed and fits; it is for CUDA 13.0"), "{why:?}");
     let links = kept["steps"].as_array().expect("steps").iter().find(|step| step["id"] == "fix-symlinks");
     assert!(!links.expect("a step").to_string().contains("libcudnn"), "they are not in the toolkit: {links:?}");
     // Those for another CUDA are no help.
