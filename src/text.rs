@@ -233,6 +233,12 @@ pub fn counted(number: u64, one: &str, several: &str) -> String {
 /// The most edits between a typo and the word that was meant.
 pub const MOST_EDITS: usize = 2;
 
+/// The one of these words that takes the fewest edits to get from a typo, if `most` are enough.
+pub fn nearest<'a>(typo: &str, words: impl Iterator<Item = &'a str>, most: usize) -> Option<&'a str> {
+    let with_edits = words.map(|word| (strsim::damerau_levenshtein(typo, word), word));
+    with_edits.min_by_key(|(edits, _)| *edits).filter(|(edits, _)| *edits <= most).map(|(_, word)| word)
+}
+
 /// Several things in a sentence: `Fabric Manager, nvlsm and DCGM`.
 pub fn all_of<S: AsRef<str>>(things: &[S]) -> String {
     let each: Vec<_> = things.iter().map(AsRef::as_ref).collect();

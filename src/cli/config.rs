@@ -6,7 +6,7 @@ use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
-use crate::text::{MOST_EDITS, quoted_path};
+use crate::text::{MOST_EDITS, nearest, quoted_path};
 use crate::yaml;
 use clap::Command;
 use serde::Deserialize;
@@ -208,7 +208,9 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         let line = line_of(key);
         let problem =
             Problem::usage(format!("the config file {}: line {line}: there is no option `{key}`", path.display()));
-        return Err(match nearest(key, &known) {
+        // As `cudda` and `power_limit` are.
+        let typo = key.to_lowercase().replace('_', "-");
+        return Err(match nearest(&typo, known.iter().copied(), MOST_EDITS.min(typo.len() / 3)) {
             Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
             None => problem.hint(format!("options are: {}", known.join(", "))),
         });
@@ -240,13 +242,6 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         !values.is_empty() && (*values != ["false"] || judges_off.contains(&key.as_str()))
     };
     Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(key, values)| says(key, values)).collect())
-}
-
-/// The option that a misspelled key stands for: `cudda`, `power_limit`.
-fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
-    let key = key.to_lowercase().replace('_', "-");
-    let edits = |known: &&&str| strsim::damerau_levenshtein(&key, known);
-    known.iter().min_by_key(edits).filter(|meant| edits(meant) <= MOST_EDITS.min(key.len() / 3)).copied()
 }
 
 /// `--config FILE`, found before clap reads the rest.

@@ -4,7 +4,7 @@ use super::Problem;
 use super::config::{Config, Origin, is_option};
 use crate::database::shared;
 use crate::host::assumed_gpus;
-use crate::text::{MOST_EDITS, quoted, quoted_path};
+use crate::text::{MOST_EDITS, nearest, quoted, quoted_path};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
@@ -84,8 +84,7 @@ fn no_command(typed: &str, words: &[String], commands: &[String]) -> Problem {
         let object = words[1..].iter().find(|word| !word.starts_with('-')).map_or("h100", String::as_str);
         return instead.iter().fold(problem, |problem, command| problem.attempt(command.replace("{}", object)));
     }
-    let edits = |command: &&String| strsim::damerau_levenshtein(&lower, command);
-    match commands.iter().min_by_key(edits).filter(|command| edits(command) <= MOST_EDITS) {
+    match nearest(&lower, commands.iter().map(String::as_str), MOST_EDITS) {
         Some(meant) => problem.attempt(again(words, typed, meant)),
         None if assumed_gpus(shared(), &words.join(" ")).is_ok() => {
             problem.attempt(format!("gpusetup plan --gpu {}", quoted(&words.join(" "))))

@@ -274,11 +274,9 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
                 request = request.beside_lock();
             }
             // The default in a container is the toolkit alone.
-            let layers = [
-                request.driver == Want::Best && request.cuda.is_wanted(),
-                plan.host.machine.kind == MachineKind::Container,
-            ];
-            let profile = layers.iter().all(|is| *is).then(|| "--profile compute".to_owned());
+            let is_container = plan.host.machine.kind == MachineKind::Container;
+            let has_both = request.driver == Want::Best && request.cuda.is_wanted();
+            let profile = (is_container && has_both).then(|| "--profile compute".to_owned());
             // An assumed GPU has its bus address on that host only.
             let places = left_out.iter().map(|_| "--leave-out BUS_ID".to_owned());
             let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([request.options()]);

@@ -37,29 +37,24 @@ const GROWTH: u64 = 132 << 20;
 /// alternatives.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
     let host = KnownHost::new(database, &facts);
-    let can_be_planned = |request: &Request| unblocked(&host, request, KnownHost::choose).is_ok();
+    let tried = |request: &Request| unblocked(&host, request, KnownHost::choose).ok();
+    let can_be_planned = |request: &Request| tried(request).is_some();
     let chosen =
         unblocked(&host, &request, |host, request| host.resolve(request, &can_be_planned)).map_err(|conflict| {
-            let gives = |asked: &Request| {
-                let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
-                Some(summary(&chosen.selection()))
-            };
+            let gives = |asked: &Request| Some(summary(&tried(asked)?.selection()));
             let conflict = fabric::with_packages(&request, conflict, gives);
-            let chosen = |asked: &Request| unblocked(&host, asked, KnownHost::choose).ok();
-            let conflict = vendors::with_enabled(&request, conflict, chosen);
+            let conflict = vendors::with_enabled(&request, conflict, tried);
             without_blocked(&host, conflict).for_request(&request)
         })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(warn(database, &context));
     let toolkit = |asked: &Request| {
-        let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
-        let cuda = chosen.cuda.as_ref()?;
-        let is_run = chosen.staying.as_ref().is_none_or(|driver| driver.version >= cuda.release.minimum_driver);
-        is_run.then(|| cuda.version())
+        let chosen = tried(asked)?;
+        chosen.cuda.as_ref().filter(|_| chosen.not_run().is_none()).map(|cuda| cuda.version())
     };
     let driver = |asked: &Request| {
-        let chosen = unblocked(&host, asked, KnownHost::choose).ok()?;
+        let chosen = tried(asked)?;
         // What NVSwitches need would have to be installed by hand.
         let companions = StepContext::new(&host, asked, &chosen).companions;
         let is_whole = companions.is_none_or(|all| all.unavailable().next().is_none());

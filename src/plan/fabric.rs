@@ -82,8 +82,7 @@ pub fn complete_instead(
     let companions = context.companions.as_ref().filter(|_| is_host)?;
     let missing: Vec<_> = companions.unavailable().map(|of| of.title.as_str()).collect();
     let driver = context.chosen.driver.as_ref().filter(|_| !missing.is_empty())?;
-    let mut others = fixes::other_requests(database, context.request, driver);
-    let (option, version) = others.find_map(|(option, asked)| Some((option, gives(&asked)?)))?;
+    let (option, version) = fixes::first_given(fixes::other_requests(database, context.request, driver), gives)?;
     Some(format!("{option} gets driver {version} with {}", all_of(&missing)))
 }
 

@@ -5,6 +5,7 @@ use crate::compat::{BranchKind, Database};
 use crate::resolve::{ChosenDriver, Method, Request, Resolution, is_over};
 use crate::version::{CudaVersion, DriverVersion, Want};
 use std::cmp::Reverse;
+use std::fmt::Display;
 
 /// What a driver lacks, and the option that helps, if one does. `gives` is the driver that a request gets, if it gets one.
 pub fn missing(
@@ -24,12 +25,8 @@ pub fn missing(
     let has_fixes = |version: &DriverVersion| {
         database.vulnerabilities_of(*version).next().is_none() && database.bulletin_without(*version).is_none()
     };
-    let mut others = other_requests(database, request, driver);
-    let helps = others.find_map(|(option, asked)| Some((option, gives(&asked).filter(has_fixes)?)));
-    Some(match helps {
-        Some((option, version)) => causes::has_fixes(&lacking, &option, version),
-        None => lacking,
-    })
+    let others = other_requests(database, request, driver);
+    Some(with_option(lacking, first_given(others, |asked| gives(asked).filter(has_fixes))))
 }
 
 /// What a toolkit lacks, whether it is installed now or was before, and the option that helps, if one does. `gives` is the toolkit
@@ -48,12 +45,24 @@ pub fn missing_in_toolkit(
     let named =
         fixed.to_string().parse().ok().map(|cuda| (format!("--cuda {fixed}"), Request { cuda, ..request.clone() }));
     let has_fixes = |version: &CudaVersion| database.vulnerabilities_of_toolkit(*version).next().is_none();
-    let mut others = upgrade.into_iter().chain(named);
-    let helps = others.find_map(|(option, asked)| Some((option, gives(&asked).filter(has_fixes)?)));
-    Some(match helps {
+    let others = upgrade.into_iter().chain(named);
+    Some(with_option(lacking, first_given(others, |asked| gives(asked).filter(has_fixes))))
+}
+
+/// What lacks fixes, with the option that gets a version which has them, if one does.
+fn with_option(lacking: String, helps: Option<(String, impl Display)>) -> String {
+    match helps {
         Some((option, version)) => causes::has_fixes(&lacking, &option, version),
         None => lacking,
-    })
+    }
+}
+
+/// The first of these ways to ask that gives something: its option, and what it gives.
+pub fn first_given<Given>(
+    mut ways: impl Iterator<Item = (String, Request)>,
+    gives: impl Fn(&Request) -> Option<Given>,
+) -> Option<(String, Given)> {
+    ways.find_map(|(option, asked)| Some((option, gives(&asked)?)))
 }
 
 /// Ways to ask for another driver, those that change least first, each with its option.

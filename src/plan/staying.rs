@@ -14,11 +14,8 @@ pub fn not_run(
     context: &StepContext,
     gives: impl Fn(&Request) -> Option<CudaVersion>,
 ) -> Option<String> {
-    let (driver, cuda) = (context.chosen.staying.as_ref()?, context.chosen.cuda.as_ref()?);
+    let (driver, cuda) = context.chosen.not_run()?;
     let release = cuda.release;
-    if driver.version >= release.minimum_driver {
-        return None;
-    }
     let any = Request { cuda: Want::Best, ..context.request.clone() };
     let exact = |version: CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..any.clone() });
     let another = gives(&any).filter(|version| exact(*version).and_then(|asked| gives(&asked)).is_some());

@@ -54,6 +54,12 @@ impl Resolution<'_> {
         self.cards.iter().filter_map(|card| card.capability).min()
     }
 
+    /// The driver that stays, and the toolkit, if it does not run that.
+    pub fn not_run(&self) -> Option<(&Candidate<'_>, &Toolkit<'_>)> {
+        let pair = self.staying.as_ref().zip(self.cuda.as_ref());
+        pair.filter(|(driver, cuda)| runs_on(cuda.release, driver).is_err())
+    }
+
     /// The chosen versions, for printing and for the plan.
     pub fn selection(&self) -> Selection {
         let mut add_ons = self.selected_add_ons();
