@@ -40,7 +40,7 @@
 //! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
 //!   database is used. [`private`]: directories that nobody else may write to.
 //! - [`host`]: the facts of a host. [`cache`]: what was downloaded. [`causes`]: what each id means, and what helps.
-//! - [`gpus`]: what NVML tells of the GPUs, judged. [`mig`]: how GPUs are partitioned into instances.
+//! - [`gpus`]: what NVML tells of the GPUs, judged. [`cluster`]: what schedulers are told about them. [`mig`]: how GPUs are partitioned into instances.
 //! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
 //! - [`plan`]: a selection becomes steps.
 //! - [`fetch`]: downloads. [`bundle`]: everything for hosts without a network.
@@ -60,6 +60,7 @@ pub mod bundle;
 pub mod cache;
 pub mod causes;
 pub mod cli;
+pub mod cluster;
 pub mod database;
 pub mod doctor;
 pub mod exit;

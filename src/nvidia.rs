@@ -20,8 +20,8 @@ pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
 pub use cudnn::Convolution;
 pub use nvml::table::{
     Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
-    MemoryReading, MigDevice, MigReading, NvLink, PcieLink, PowerReading, ProcessKind, Temperature, Utilization,
-    VgpuLicence, Virtualization,
+    MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink, PowerReading, ProcessKind, Temperature,
+    Utilization, VgpuLicence, Virtualization,
 };
 pub use nvml::{
     Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu, MigHost,

@@ -4,6 +4,8 @@ use super::Problem;
 use super::explain::language::wanted;
 use super::host::{look, look_with_offers, system};
 use super::options::{HostOptions, LanguageOptions, LookOptions};
+use crate::cluster::{self, MigStrategy, Node};
+use crate::compat::Database;
 use crate::exit::Exit;
 use crate::gpus::{guide, read, report, why_silent};
 use crate::host::{Facts, MachineKind};
@@ -13,6 +15,7 @@ use crate::recognise::subjects;
 use crate::render;
 use crate::render::gpus::Look;
 use crate::system::System;
+use clap::ValueEnum;
 
 /// Flags of `facts`.
 #[derive(Debug, clap::Args)]
@@ -22,12 +25,54 @@ pub struct Options {
     /// With -v it prints everything that each GPU reports, and what the words mean. It changes nothing and needs no root.
     #[arg(long, env = "GPUSETUP_GPUS", conflicts_with_all = ["gpu", "lspci"])]
     gpus: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value = "text", conflicts_with_all = ["json", "gpus"])]
+    format: Format,
+    /// With --format labels: how MIG devices are offered to pods, as NVIDIA's device plugin is configured
+    #[arg(long, value_enum, env = "GPUSETUP_MIG_STRATEGY", default_value = "none")]
+    mig_strategy: Strategy,
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
     language: LanguageOptions,
     #[command(flatten)]
     look: LookOptions,
+}
+
+/// Forms of the facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Text
+    Text,
+    /// One JSON object
+    Json,
+    /// Labels of a Kubernetes node, as NVIDIA's GPU Feature Discovery sets them
+    Labels,
+    /// Slurm's gres.conf
+    Gres,
+    /// Gauges for the node exporter's textfile collector
+    NodeExporter,
+}
+
+/// How MIG devices are offered to pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Strategy {
+    /// Whole GPUs only
+    None,
+    /// Devices of one kind, in the place of GPUs
+    Single,
+    /// A resource for each kind of device
+    Mixed,
+}
+
+impl From<Strategy> for MigStrategy {
+    fn from(strategy: Strategy) -> Self {
+        match strategy {
+            Strategy::None => Self::None,
+            Strategy::Single => Self::Single,
+            Strategy::Mixed => Self::Mixed,
+        }
+    }
 }
 
 /// Prints the facts.
@@ -37,14 +82,63 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         let (facts, _) = look(&options.host, database)?;
         return gpus(options, &system(&options.host), &facts);
     }
-    let facts = look_with_offers(&options.host, database)?;
-    if options.look.json {
-        super::print_json(&facts)?;
-    } else {
-        super::print(&render::facts::text(&facts, database, super::width()))?;
+    match options.format {
+        Format::Text | Format::Json => {
+            let facts = look_with_offers(&options.host, database)?;
+            match options.look.json || options.format == Format::Json {
+                true => super::print_json(&facts)?,
+                false => super::print(&render::facts::text(&facts, database, super::width()))?,
+            }
+        }
+        Format::Labels => labels(options, database)?,
+        Format::Gres => gres(options, database)?,
+        Format::NodeExporter => {
+            let (facts, _) = look(&options.host, database)?;
+            super::print(&render::prometheus::facts(&facts))?;
+        }
     }
     Ok(Exit::Done)
 }
+
+/// Prints the labels of a Kubernetes node. Without an answer of the driver they are those that the database gives.
+fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
+    let (facts, _) = look(&options.host, database)?;
+    let system = system(&options.host);
+    if facts.gpus.is_empty() && !matches!(facts.machine.kind, MachineKind::Wsl2 | MachineKind::Jetson) {
+        let problem = Problem::new(Exit::NoGpu, "a node without an NVIDIA GPU has no labels of one");
+        return Err(problem.attempt("gpusetup facts"));
+    }
+    let is_described = !options.host.gpu.is_empty() || options.host.lspci.is_some();
+    let silent = match is_described {
+        true => Some("the GPUs are described".to_owned()),
+        false => why_silent(&system, &facts),
+    };
+    let told = silent.map_or_else(|| told(&system, &facts).map_err(|problem| problem.message), Err);
+    let table = told
+        .map_err(|why| {
+            super::say(&format!(
+                "the driver was not asked ({why}): names are the database's; memory, MIG devices and the NVLink domain are left out"
+            ));
+        })
+        .ok();
+    let machine = system.read_text(MACHINE).ok().flatten();
+    let node = Node { facts: &facts, table: table.as_ref(), machine: machine.as_deref().map(str::trim) };
+    let labels = cluster::labels(&node, database, options.mig_strategy.into());
+    super::print(&labels.iter().map(|(name, value)| format!("{name}={value}\n")).collect::<String>())
+}
+
+/// Prints gres.conf, with what slurm.conf has to say of the same GPUs as comments.
+fn gres(options: &Options, database: &Database) -> Result<(), Problem> {
+    let (facts, _) = look(&options.host, database)?;
+    let system = system(&options.host);
+    let table = told(&system, &facts)?;
+    let lines = cluster::gres(&system, &table)
+        .map_err(|why| Problem::new(Exit::Blocked, format!("gres.conf cannot be written: {why}")).attempt(doctor()))?;
+    super::print(&render::gres::text(&lines))
+}
+
+/// The name of the machine in its firmware, which GPU Feature Discovery reads, too.
+const MACHINE: &str = "/sys/class/dmi/id/product_name";
 
 /// Prints what the driver reports about the GPUs.
 fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Problem> {

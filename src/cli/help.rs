@@ -93,12 +93,8 @@ const SHORT: [Short; 34] = [
     },
     Short {
         command: "facts",
-        options: &["gpus", "root", "lspci", "json", "verbose"],
-        examples: [
-            "gpusetup facts --gpus",
-            "lspci -nn | gpusetup facts --lspci -",
-            "gpusetup facts --json > host.json",
-        ],
+        options: &["gpus", "format", "root", "lspci", "json", "verbose"],
+        examples: ["gpusetup facts --gpus", "gpusetup facts --format labels", "gpusetup facts --json > host.json"],
     },
     Short {
         command: "db list",

@@ -1,10 +1,11 @@
 //! What doctor found, for a person.
 
 use super::Paint;
+use super::prometheus::label;
 use crate::doctor::{Area, BuiltFor, Finding, Nvml, PythonEnvironment, Report, Status};
 use crate::host::Facts;
 use crate::nvidia::NvmlGpu;
-use crate::text::{count, quoted_path, visible, wrapped};
+use crate::text::{count, quoted_path, wrapped};
 use std::path::Path;
 
 /// How it is shown.
@@ -192,11 +193,6 @@ pub fn prometheus(report: &Report) -> String {
         text(host.toolkits.last().map(|t| t.version.to_string())),
         text(host.cudnn.iter().filter_map(|c| c.version).max().map(|v| v.to_string())),
     )
-}
-
-/// A label's value as Prometheus reads it back.
-fn label(text: &str) -> String {
-    visible(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 fn host(facts: &Facts, width: usize) -> String {

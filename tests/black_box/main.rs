@@ -20,6 +20,7 @@ mod add_ons;
 mod book;
 mod bundle;
 mod cache;
+mod cluster;
 mod companions;
 mod compilers;
 mod completions;

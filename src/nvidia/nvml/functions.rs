@@ -2,8 +2,8 @@
 
 use libloading::{Error, Library};
 use nvml_wrapper_sys::bindings::{
-    NvmlLib, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t, nvmlDevice_t, nvmlFieldValue_t,
-    nvmlGpuFabricInfo_t, nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
+    NvmlLib, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t, nvmlDevice_t, nvmlDeviceAttributes_t,
+    nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
     nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t, nvmlGridLicensableFeatures_t,
     nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
     nvmlSystemConfComputeSettings_t, nvmlUtilization_t,
@@ -37,11 +37,13 @@ functions! {
     nvmlComputeInstanceDestroy(nvmlComputeInstance_t);
     nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t, c_uint, *const nvmlGpuInstancePlacement_t, *mut nvmlGpuInstance_t);
     nvmlDeviceGetAccountingMode(nvmlDevice_t, *mut c_uint);
+    nvmlDeviceGetAttributes_v2(nvmlDevice_t, *mut nvmlDeviceAttributes_t);
     nvmlDeviceGetClockInfo(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetComputeInstanceId(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeMode(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t);
     nvmlDeviceGetCount_v2(*mut c_uint);
+    nvmlDeviceGetCudaComputeCapability(nvmlDevice_t, *mut c_int, *mut c_int);
     nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t, *mut c_ulonglong);
@@ -72,6 +74,7 @@ functions! {
     nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t, *mut nvmlMemory_v2_t);
     nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, c_uint, *mut nvmlDevice_t);
     nvmlDeviceGetMigMode(nvmlDevice_t, *mut c_uint, *mut c_uint);
+    nvmlDeviceGetMinorNumber(nvmlDevice_t, *mut c_uint);
     nvmlDeviceGetName(nvmlDevice_t, *mut c_char, c_uint);
     nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t, c_uint, *mut c_uint);
     nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t, c_uint, *mut nvmlPciInfo_t);

@@ -11,8 +11,9 @@ use nvml_wrapper_sys::bindings::{
     NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE, NVML_CC_SYSTEM_FEATURE_ENABLED, NVML_DEVICE_NAME_V2_BUFFER_SIZE,
     NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE,
     nvmlClocksThrottleReasonHwPowerBrakeSlowdown, nvmlClocksThrottleReasonHwThermalSlowdown,
-    nvmlClocksThrottleReasonSwThermalSlowdown, nvmlDevice_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t,
-    nvmlReturn_t, nvmlSystemConfComputeSettings_t, nvmlSystemConfComputeSettings_v1_t,
+    nvmlClocksThrottleReasonSwThermalSlowdown, nvmlDevice_t, nvmlDeviceAttributes_t, nvmlFieldValue_t,
+    nvmlGpuFabricInfo_t, nvmlPciInfo_t, nvmlReturn_t, nvmlSystemConfComputeSettings_t,
+    nvmlSystemConfComputeSettings_v1_t,
 };
 use std::ffi::{CStr, c_char};
 use std::mem::{MaybeUninit, forget};
@@ -400,5 +401,7 @@ unsafe impl Numbers for nvmlPciInfo_t {}
 unsafe impl Numbers for nvmlFieldValue_t {}
 // SAFETY: the same.
 unsafe impl Numbers for nvmlGpuFabricInfo_t {}
+// SAFETY: the same.
+unsafe impl Numbers for nvmlDeviceAttributes_t {}
 // SAFETY: the same.
 unsafe impl Numbers for nvmlSystemConfComputeSettings_t {}

@@ -4,13 +4,14 @@
 use super::library::{Device, Field, Library, NvmlError, ProcessEntry, Threshold};
 use super::table::{
     Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
-    MemoryReading, MigDevice, MigReading, NvLink, PcieLink, PowerReading, ProcessKind, Temperature, Utilization,
-    VgpuLicence, Virtualization,
+    MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink, PowerReading, ProcessKind, Temperature,
+    Utilization, VgpuLicence, Virtualization,
 };
 use super::{asked, compute_mode, fabric, is_fault, opened, recovery_of, remapped_rows, ways};
 use crate::gpu_guide::GpuField;
 use crate::nvidia::calling::calling;
 use crate::nvidia::{Refused, cuda_version};
+use crate::version::ComputeCapability;
 use nvml_wrapper_sys::bindings::field_id::{
     NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_NVLINK_GET_SPEED,
 };
@@ -119,6 +120,8 @@ fn gpu(device: &Device<'_>, names: &mut ProcessNames<'_>) -> GpuReading {
         address: q.ask(GpuField::Address, "nvmlDeviceGetPciInfo_v3", Device::address),
         name: q.ask(GpuField::Name, "nvmlDeviceGetName", Device::name),
         uuid: q.ask(GpuField::Uuid, "nvmlDeviceGetUUID", Device::uuid),
+        minor: q.detail("nvmlDeviceGetMinorNumber", Device::minor),
+        compute_capability: q.detail("nvmlDeviceGetCudaComputeCapability", Device::capability).and_then(capability),
         serial: q.ask(GpuField::Serial, "nvmlDeviceGetSerial", Device::serial),
         vbios: q.ask(GpuField::Vbios, "nvmlDeviceGetVbiosVersion", Device::vbios),
         inforom: q.ask(GpuField::Inforom, "nvmlDeviceGetInforomImageVersion", Device::inforom),
@@ -146,6 +149,10 @@ fn gpu(device: &Device<'_>, names: &mut ProcessNames<'_>) -> GpuReading {
         pcie: pcie(q),
         nvlinks: nvlinks(q),
         fabric: q.ask(GpuField::Fabric, "nvmlDeviceGetGpuFabricInfo", fabric).flatten(),
+        clique: q
+            .detail("nvmlDeviceGetGpuFabricInfo", Device::clique)
+            .flatten()
+            .map(|(cluster, clique)| clique_id(cluster, clique)),
         virtualization: q
             .ask(GpuField::Virtualization, "nvmlDeviceGetVirtualizationMode", Device::virtualization)
             .and_then(virtualization),
@@ -311,7 +318,35 @@ fn mig_device(device: &Device<'_>) -> MigDevice {
         gpu_instance: ids.map(|(instance, _)| instance),
         compute_instance: ids.map(|(_, instance)| instance),
         memory: asked("nvmlDeviceGetMemoryInfo_v2", || memory(device)).ok(),
+        share: asked("nvmlDeviceGetAttributes_v2", || device.attributes()).ok().map(|all| MigShare {
+            memory_mebibytes: all.memorySizeMB,
+            multiprocessors: all.multiprocessorCount,
+            gpu_slices: all.gpuInstanceSliceCount,
+            compute_slices: all.computeInstanceSliceCount,
+            copy_engines: all.sharedCopyEngineCount,
+            decoders: all.sharedDecoderCount,
+            encoders: all.sharedEncoderCount,
+            jpeg_decoders: all.sharedJpegCount,
+            optical_flow: all.sharedOfaCount,
+        }),
     }
+}
+
+fn capability((major, minor): (i32, i32)) -> Option<ComputeCapability> {
+    format!("{major}.{minor}").parse().ok()
+}
+
+/// `7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1`.
+fn clique_id(cluster: [u8; 16], clique: u32) -> String {
+    let mut text = String::new();
+    for (index, byte) in cluster.iter().enumerate() {
+        // Hyphens stand before these bytes of a UUID.
+        if [4, 6, 8, 10].contains(&index) {
+            text.push('-');
+        }
+        text += &format!("{byte:02x}");
+    }
+    format!("{text}.{clique}")
 }
 
 fn pcie(q: &mut Questions<'_>) -> Option<PcieLink> {

@@ -3,7 +3,7 @@
 use super::{ComputeMode, Fabric, Recovery, RemappedRows, RetiredPages, Way};
 use crate::gpu_guide::GpuField;
 use crate::nvidia::Refused;
-use crate::version::CudaVersion;
+use crate::version::{ComputeCapability, CudaVersion};
 use serde::{Deserialize, Serialize};
 
 /// NVML's answers for the table.
@@ -40,6 +40,10 @@ pub struct GpuReading {
     pub refused: Option<Refused>,
     /// The identifier that stays with the GPU, `GPU-…`.
     pub uuid: Option<String>,
+    /// The number of its device file: N of `/dev/nvidiaN`. It need not be its index.
+    pub minor: Option<u32>,
+    /// The compute capability.
+    pub compute_capability: Option<ComputeCapability>,
     /// The number on the board's label.
     pub serial: Option<String>,
     /// The version of the board's firmware.
@@ -88,6 +92,8 @@ pub struct GpuReading {
     pub nvlinks: Option<Vec<NvLink>>,
     /// Its state in an NVLink fabric.
     pub fabric: Option<Fabric>,
+    /// The NVLink domain of several hosts that it belongs to: the UUID of the cluster, a point, and the number of the clique.
+    pub clique: Option<String>,
     /// The recovery action that the driver requests.
     pub recovery: Option<Recovery>,
     /// How it is virtualised.
@@ -296,6 +302,32 @@ pub struct MigDevice {
     pub compute_instance: Option<u32>,
     /// Its memory.
     pub memory: Option<MemoryReading>,
+    /// Its share of the GPU.
+    pub share: Option<MigShare>,
+}
+
+/// What a MIG device has of its GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct MigShare {
+    /// Memory, in mebibytes.
+    pub memory_mebibytes: u64,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Slices of its GPU instance.
+    pub gpu_slices: u32,
+    /// Slices of its compute instance.
+    pub compute_slices: u32,
+    /// Copy engines.
+    pub copy_engines: u32,
+    /// Video decoders.
+    pub decoders: u32,
+    /// Video encoders.
+    pub encoders: u32,
+    /// JPEG decoders.
+    pub jpeg_decoders: u32,
+    /// Optical-flow accelerators.
+    pub optical_flow: u32,
 }
 
 /// A PCIe link.

@@ -17,6 +17,42 @@ int nvmlDeviceGetUUID(device d, char *out, unsigned size)
 	return words(d, "uuid", uuid, out, size);
 }
 
+int nvmlDeviceGetMinorNumber(device d, unsigned *minor)
+{
+	MAY_END(gpu_of(d));
+	*minor = (unsigned)number(gpu_of(d), "minor", gpu_of(d));
+	return SUCCESS;
+}
+
+int nvmlDeviceGetCudaComputeCapability(device d, int *major, int *minor)
+{
+	unsigned both[2];
+	MAY_END(gpu_of(d));
+	numbers(gpu_of(d), "capability", "8 0", (unsigned *[]){ both, both + 1 }, 2);
+	*major = (int)both[0];
+	*minor = (int)both[1];
+	return SUCCESS;
+}
+
+struct attributes {
+	unsigned processors, copy_engines, decoders, encoders, jpeg, ofa, gpu_slices, compute_slices;
+	unsigned long long memory;
+};
+
+/* "memory processors gpu-slices compute-slices copy-engines decoders". */
+int nvmlDeviceGetAttributes_v2(device d, struct attributes *out)
+{
+	unsigned memory;
+	MAY_END(gpu_of(d));
+	if (gpu_of(d) < 900)
+		return NOT_SUPPORTED;
+	memset(out, 0, sizeof *out);
+	numbers(gpu_of(d), "share", "4864 14 1 1 1 0",
+		(unsigned *[]){ &memory, &out->processors, &out->gpu_slices, &out->compute_slices, &out->copy_engines, &out->decoders }, 6);
+	out->memory = memory;
+	return SUCCESS;
+}
+
 int nvmlDeviceGetSerial(device d, char *out, unsigned size)
 {
 	MAY_END(gpu_of(d));

@@ -12,6 +12,9 @@ pub struct Architecture {
     pub compute_capability: ComputeCapability,
     /// The architecture, `Hopper`.
     pub name: String,
+    /// What NVIDIA's GPU Feature Discovery calls it in node labels, if that is not its name in small letters.
+    #[serde(default)]
+    pub node_label: Option<String>,
     /// The first CUDA series that targets it, if known.
     #[serde(default)]
     pub first_cuda: Option<CudaVersion>,

@@ -4,9 +4,9 @@ use super::{Device, Library, Numbers, NvmlError, SUCCESS, asked, counted, text, 
 use libloading::Error as LoadingError;
 use nvml_wrapper_sys::bindings::{
     NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE, NVML_DEVICE_SERIAL_BUFFER_SIZE, NVML_DEVICE_UUID_V2_BUFFER_SIZE,
-    NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE, NVML_GRID_LICENSE_EXPIRY_VALID, nvmlDevice_t, nvmlFieldValue_t,
-    nvmlGridLicensableFeatures_t, nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t,
-    nvmlProcessInfo_t, nvmlReturn_t, nvmlUtilization_t,
+    NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE, NVML_GRID_LICENSE_EXPIRY_VALID, nvmlDevice_t, nvmlDeviceAttributes_t,
+    nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGridLicensableFeatures_t, nvmlMarginTemperature_t, nvmlMemory_t,
+    nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t, nvmlUtilization_t,
 };
 use std::ffi::{CStr, c_char, c_uint};
 use std::ptr;
@@ -89,6 +89,33 @@ impl Device<'_> {
     /// The identifier that stays with the GPU: `GPU-…`, of a MIG device `MIG-…`.
     pub fn uuid(&self) -> Result<String, NvmlError> {
         self.words(&self.library.0.nvmlDeviceGetUUID, NVML_DEVICE_UUID_V2_BUFFER_SIZE)
+    }
+
+    /// The number of its device file: N of `/dev/nvidiaN`. It need not be its index.
+    pub fn minor(&self) -> Result<u32, NvmlError> {
+        self.get(&self.library.0.nvmlDeviceGetMinorNumber, 0)
+    }
+
+    /// Major and minor number of its compute capability.
+    pub fn capability(&self) -> Result<(i32, i32), NvmlError> {
+        let function = &self.library.0.nvmlDeviceGetCudaComputeCapability;
+        // SAFETY: the handle is the library's own, and the numbers outlive the call.
+        asked(function, (0, 0), |f, (major, minor)| unsafe { f(self.handle, major, minor) })
+    }
+
+    /// What a MIG device has of its GPU.
+    pub fn attributes(&self) -> Result<nvmlDeviceAttributes_t, NvmlError> {
+        self.get(&self.library.0.nvmlDeviceGetAttributes_v2, zeroed())
+    }
+
+    /// The UUID of its cluster and the number of its clique, once it is registered in an NVLink fabric of several hosts.
+    pub fn clique(&self) -> Result<Option<([u8; 16], u32)>, NvmlError> {
+        const COMPLETED: u32 = 3;
+        let fabric: nvmlGpuFabricInfo_t = self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
+        // The cluster of a single host has no UUID.
+        let is_member =
+            u32::from(fabric.state) == COMPLETED && fabric.status == SUCCESS && fabric.clusterUuid != [0; 16];
+        Ok(is_member.then_some((fabric.clusterUuid, fabric.cliqueId)))
     }
 
     /// The number on the board's label.
