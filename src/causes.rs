@@ -829,6 +829,18 @@ pub fn of(id: CheckId) -> Cause {
              or nvidia-fs was built for another driver",
         )
         .fix("start the service, or load the module", ["sudo gpusetup doctor --fix"]),
+        CheckId::GS810 => Cause::new(
+            "pods cannot use the GPUs: the container runtime of the node lacks NVIDIA's runtime, or the cluster its runtime class",
+        )
+        .fix("set up the container runtime", ["sudo gpusetup apply --profile container-host"]),
+        CheckId::GS811 => Cause::new(
+            "the GPU Operator's driver container runs on a host that has a driver installed: they replace each other's kernel modules",
+        )
+        .helps(look("keep one of the two drivers", id)),
+        CheckId::GS812 => Cause::new("the device files in Slurm's gres.conf are not those of the host's GPUs")
+            .fix("write gres.conf again", ["gpusetup facts --format gres | sudo tee /etc/slurm/gres.conf"]),
+        CheckId::GS813 => Cause::new("Slurm does not confine jobs to their devices: every job can use every GPU of the node")
+            .fix("constrain devices", ["echo ConstrainDevices=yes | sudo tee -a /etc/slurm/cgroup.conf"]),
         CheckId::GS901 => Cause::new("the firmware assigned no address space to a GPU's memory")
             .fix("enable \"Above 4G Decoding\" in the firmware's setup", []),
         CheckId::GS902 => Cause::new(

@@ -286,6 +286,14 @@ ids! {
     GS804 = "GS804",
     /// DCGM, GPUDirect Storage and nvidia-peermem run as installed.
     GS805 = "GS805",
+    /// Pods of Kubernetes get the GPUs.
+    GS810 = "GS810",
+    /// Only one of the host and the GPU Operator has the driver.
+    GS811 = "GS811",
+    /// Slurm knows the GPUs of its node.
+    GS812 = "GS812",
+    /// Slurm confines jobs to their GPUs.
+    GS813 = "GS813",
     /// The firmware assigned address space to every GPU's memory.
     GS901 = "GS901",
     /// PCIe peer-to-peer is not restricted (ACS, IOMMU).

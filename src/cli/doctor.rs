@@ -8,7 +8,7 @@ use super::{Problem, locale, report, say};
 use crate::apply;
 use crate::causes;
 use crate::compat::Database;
-use crate::doctor::{CHECKS, Check, Evidence, EvidenceSources, Report, collect, examine, gather, repairs};
+use crate::doctor::{CHECKS, Check, Evidence, EvidenceSources, Report, Scheduler, collect, examine, gather, repairs};
 use crate::exit::Exit;
 use crate::ids::CheckId;
 use crate::nvidia;
@@ -63,6 +63,9 @@ pub struct Options {
     /// With --fix: only show what would be done
     #[arg(long, requires = "fix")]
     dry_run: bool,
+    /// Also check whether this host is ready to be a node of Kubernetes or Slurm
+    #[arg(long, value_enum, env = "GPUSETUP_READY", value_name = "SCHEDULER", conflicts_with = "facts")]
+    ready: Option<Ready>,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     if_no_gpu: IfNoGpu,
@@ -82,6 +85,24 @@ enum Format {
     Json,
     /// Gauges for the node exporter's textfile collector
     Prometheus,
+}
+
+/// The schedulers that a host can be ready for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Ready {
+    /// Kubernetes
+    K8s,
+    /// Slurm
+    Slurm,
+}
+
+impl From<Ready> for Scheduler {
+    fn from(ready: Ready) -> Self {
+        match ready {
+            Ready::K8s => Self::Kubernetes,
+            Ready::Slurm => Self::Slurm,
+        }
+    }
 }
 
 /// The checks to run.
@@ -196,6 +217,7 @@ impl With<'_> {
             ("--lspci", options.host.lspci.is_some()),
             ("--gpu", !options.host.gpu.is_empty()),
             ("--report", options.report.is_some()),
+            ("--ready", options.ready.is_some()),
             ("--fix", options.fix),
         ];
         if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
@@ -266,6 +288,7 @@ impl Options {
         Ok(EvidenceSources {
             kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?,
             today: None,
+            ready: self.ready.map(Into::into),
             accepts_no_gpu: self.if_no_gpu == IfNoGpu::Skip,
             left_out: bug::left_out(),
         })

@@ -83,7 +83,7 @@ const SHORT: [Short; 34] = [
     },
     Short {
         command: "doctor",
-        options: &["fix", "root", "report", "html", "kernel-log", "strict", "list-checks", "json", "verbose"],
+        options: &["fix", "root", "report", "html", "kernel-log", "ready", "strict", "list-checks", "json", "verbose"],
         examples: ["gpusetup doctor", "sudo gpusetup doctor --fix", "gpusetup doctor --report host.tar.zst"],
     },
     Short {

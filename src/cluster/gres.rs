@@ -54,6 +54,16 @@ impl Display for Gres {
 }
 
 impl Gres {
+    /// Every device file of the line.
+    pub fn files(&self) -> Vec<String> {
+        match &self.files {
+            Files::Gpus { first, count } => {
+                (*first..first + count).map(|number| format!("/dev/nvidia{number}")).collect()
+            }
+            Files::Mig(files) => files.clone(),
+        }
+    }
+
     /// The number of resources that the line describes.
     pub fn count(&self) -> u32 {
         if let Files::Gpus { count, .. } = self.files { count } else { 1 }
@@ -170,15 +180,15 @@ struct Cores {
 impl Cores {
     fn of(system: &System) -> Self {
         let names = system.list(PROCESSORS).unwrap_or_default();
-        let numbers = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
+        let all = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
         // The first processor of a core stands for it, and that of a socket for the socket.
         let mut seen: Vec<(u32, u32, u32)> = Vec::new();
-        for number in numbers {
+        for number in all {
             let topology = Path::new(PROCESSORS).join(format!("cpu{number}/topology"));
             let text = |file: &str| system.read_text(topology.join(file)).ok().flatten();
             let siblings = text("core_cpus_list").or_else(|| text("thread_siblings_list"));
             let package = text("physical_package_id").and_then(|id| id.trim().parse().ok()).unwrap_or(0);
-            let core = siblings.and_then(|list| processors(&list).first().copied()).unwrap_or(number);
+            let core = siblings.and_then(|list| numbers(&list).first().copied()).unwrap_or(number);
             seen.push((package, core, number));
         }
         let mut sockets: BTreeMap<u32, u32> = BTreeMap::new();
@@ -198,15 +208,15 @@ impl Cores {
     fn near(&self, system: &System, gpu: &GpuReading) -> Option<String> {
         let file = Path::new("/sys/bus/pci/devices").join(gpu.address.as_ref()?).join("local_cpulist");
         let list = system.read_text(file).ok().flatten()?;
-        let mut cores: Vec<_> = processors(&list).iter().filter_map(|n| self.of_processor.get(n).copied()).collect();
+        let mut cores: Vec<_> = numbers(&list).iter().filter_map(|n| self.of_processor.get(n).copied()).collect();
         cores.sort_unstable();
         cores.dedup();
         (!cores.is_empty() && cores.len() < self.count).then(|| ranges(&cores))
     }
 }
 
-/// The processors in the kernel's form: `0-3,64`. A list that is not in this form has none.
-fn processors(list: &str) -> Vec<u32> {
+/// The numbers of a list in the kernel's form: `0-3,64`. A list that is not in this form has none.
+fn numbers(list: &str) -> Vec<u32> {
     /// More than any machine has.
     const MOST: u32 = 65536;
     let mut all = Vec::new();
@@ -218,6 +228,15 @@ fn processors(list: &str) -> Vec<u32> {
         }
     }
     all
+}
+
+/// The files that a name with a range stands for: `/dev/nvidia[0-3]`.
+pub fn each_file(name: &str) -> Vec<String> {
+    let range = name.split_once('[').and_then(|(start, rest)| Some((start, rest.strip_suffix(']')?)));
+    match range {
+        Some((start, list)) => numbers(list).iter().map(|number| format!("{start}{number}")).collect(),
+        None => vec![name.to_owned()],
+    }
 }
 
 /// Sorted numbers as ranges: `0-3,8`.
@@ -299,9 +318,9 @@ mod tests {
 
     #[test]
     fn lists_of_processors_are_read_as_the_kernel_writes_them() {
-        assert_eq!(processors("0-2,8,10-11\n"), [0, 1, 2, 8, 10, 11]);
+        assert_eq!(numbers("0-2,8,10-11\n"), [0, 1, 2, 8, 10, 11]);
         for nonsense in ["", "\n", "3-1", "0-4294967295", "a", "1,-2"] {
-            assert_eq!(processors(nonsense), [0_u32; 0], "{nonsense:?}");
+            assert_eq!(numbers(nonsense), [0_u32; 0], "{nonsense:?}");
         }
         assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
     }

@@ -2,6 +2,7 @@
 
 mod add_on;
 mod bus;
+mod cluster;
 mod companions;
 mod containers;
 mod cuda;
@@ -335,6 +336,42 @@ pub const CHECKS: &[Check] = &[
         runtime: false,
         facts_suffice: false,
         follows_from: &[CheckId::GS603, CheckId::GS401],
+    },
+    Check {
+        id: CheckId::GS810,
+        reads: "kubelet, K3s or RKE2, containerd and CRI-O with their configuration, the runtime classes of the cluster (--ready k8s)",
+        run: cluster::pods,
+        needs: &[Sense::Cluster, Sense::Containers],
+        runtime: true,
+        facts_suffice: false,
+        follows_from: &[CheckId::GS803],
+    },
+    Check {
+        id: CheckId::GS811,
+        reads: "/run/nvidia/driver, the installed driver (--ready k8s)",
+        run: cluster::one_driver,
+        needs: &[Sense::Cluster],
+        runtime: true,
+        facts_suffice: false,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS812,
+        reads: "the output of slurmd -G, the device files of the GPUs as NVML reports them (--ready slurm)",
+        run: cluster::gres,
+        needs: &[Sense::Cluster],
+        runtime: true,
+        facts_suffice: false,
+        follows_from: &[CheckId::GS501],
+    },
+    Check {
+        id: CheckId::GS813,
+        reads: "slurm.conf, cgroup.conf (--ready slurm)",
+        run: cluster::confined,
+        needs: &[Sense::Cluster],
+        runtime: true,
+        facts_suffice: false,
+        follows_from: &[],
     },
     Check {
         id: CheckId::GS909,

@@ -3,6 +3,7 @@
 
 mod apt;
 mod bus;
+mod cluster;
 mod companions;
 mod containers;
 mod driver;
@@ -17,6 +18,7 @@ mod toolkit;
 
 pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
+pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm};
 pub use companions::CompanionState;
 pub use containers::{Asked, CdiSpec, Coherent, Containers, Given};
 pub use driver::{FabricManager, FailedBuild};
@@ -63,6 +65,8 @@ pub struct EvidenceSources {
     pub today: Option<String>,
     /// A host without a GPU is no problem.
     pub accepts_no_gpu: bool,
+    /// The scheduler that the host is to be ready for.
+    pub ready: Option<Scheduler>,
     /// Parts that are not read, because reading them showed a bug: names of senses, and ids of checks.
     pub left_out: BTreeSet<String>,
 }
@@ -184,6 +188,9 @@ pub struct Evidence {
     pub bus: Bus,
     /// The host's container engines.
     pub containers: Containers,
+    /// What the host has of the scheduler that it is to be ready for. None if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
     /// The GPUs that were passed to this container. None if this is not a running container.
     #[serde(default)]
     pub given: Option<Given>,
@@ -335,6 +342,7 @@ pub fn gather(
         }),
         bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
         containers: senses.at(Sense::Containers, || containers::containers(system)),
+        cluster: senses.at(Sense::Cluster, || sources.ready.map(|of| cluster::cluster(system, &facts, of))),
         given: senses.at(Sense::Given, || containers::given(system, &facts)),
         python: senses.at(Sense::Python, || Answer::Is(python::environments(system, &facts, database))),
         known_frameworks: Vec::new(),
@@ -407,6 +415,7 @@ impl Evidence {
             apt: Apt::default(),
             bus: Bus::default(),
             containers: Containers::default(),
+            cluster: None,
             given: None,
             python: unsaid(),
             known_frameworks: Vec::new(),

@@ -57,6 +57,8 @@ pub enum Sense {
     Bus,
     /// Container engines and NVIDIA's container toolkit.
     Containers,
+    /// The scheduler that the host is to be ready for.
+    Cluster,
     /// The GPUs that were passed to this container.
     Given,
     /// Whether the kernel counts GPU memory as host memory.
@@ -69,7 +71,7 @@ pub enum Sense {
 
 impl Sense {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::KernelLog,
         Self::Denials,
         Self::Signer,
@@ -94,6 +96,7 @@ impl Sense {
         Self::Apt,
         Self::Bus,
         Self::Containers,
+        Self::Cluster,
         Self::Given,
         Self::Coherent,
         Self::Python,
@@ -127,6 +130,7 @@ impl Sense {
             Self::Apt => "apt",
             Self::Bus => "bus",
             Self::Containers => "containers",
+            Self::Cluster => "cluster",
             Self::Given => "given",
             Self::Coherent => "coherent",
             Self::Python => "python",
@@ -161,6 +165,7 @@ impl Sense {
             Self::Apt => "apt's repositories",
             Self::Bus => "the bus between the GPUs",
             Self::Containers => "the container engines",
+            Self::Cluster => "the configuration of the scheduler",
             Self::Given => "the GPUs of this container",
             Self::Coherent => "the GPUs' memory",
             Self::Python => "the Python environments",

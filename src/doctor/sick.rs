@@ -1,6 +1,7 @@
 //! One sound host, and what may be wrong with it: each illness is a small change of the same evidence, so that whatever
 //! else is found is a false alarm.
 
+mod cluster;
 mod companions;
 mod device;
 mod exits;
@@ -114,6 +115,7 @@ pub fn sound() -> Evidence {
         apt: cuda_repository("ubuntu2404", "/usr/share/keyrings/cuda-archive-keyring.gpg", &[(NEW_KEY, false)]),
         bus: Bus::default(),
         containers: Containers::default(),
+        cluster: None,
         given: None,
         python: Answer::Is(vec![python::environment()]),
         known_frameworks: database.frameworks.clone(),
@@ -188,7 +190,7 @@ fn nothing_is_wrong_with_a_sound_host() {
     let report = examined(sound());
     assert_eq!(found(|_| ()), [""; 0]);
     assert!(!report.has_failed(true) && report.first().is_none());
-    // It has no settings, no NVSwitch, no second GPU, no containers, no superchip, and that is all that does not apply.
+    // It has no settings, no NVSwitch, no second GPU, no containers, no scheduler, no superchip, and that is all that does not apply.
     let others: Vec<_> = report.checks.iter().filter(|f| f.status != Status::Pass).map(|f| f.id).collect();
     assert_eq!(
         others,
@@ -199,6 +201,10 @@ fn nothing_is_wrong_with_a_sound_host() {
             CheckId::GS805,
             CheckId::GS902,
             CheckId::GS803,
+            CheckId::GS810,
+            CheckId::GS811,
+            CheckId::GS812,
+            CheckId::GS813,
             CheckId::GS909
         ]
     );

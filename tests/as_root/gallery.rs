@@ -7,6 +7,7 @@
 
 mod around;
 mod case;
+mod cluster;
 mod cuda;
 mod driver;
 mod kernel;
@@ -34,10 +35,19 @@ use std::time::{Duration, Instant, SystemTime};
 const WORDS: &str = include_str!("gallery/words.sh");
 
 fn cases() -> Vec<&'static Case> {
-    [driver::CASES, kernel::CASES, log::CASES, cuda::CASES, libraries::CASES, around::CASES, python::CASES]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        driver::CASES,
+        kernel::CASES,
+        log::CASES,
+        cuda::CASES,
+        libraries::CASES,
+        around::CASES,
+        cluster::CASES,
+        python::CASES,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[test]
@@ -223,7 +233,7 @@ fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
         running(&host);
         compiles_once(stages, &host);
     }
-    let said = doctor(&host, case.runs, &["--json"]);
+    let said = doctor(&host, case.runs, &[&["--json"], case.arguments].concat());
     let found = findings(&said, &kernel);
     let found = if case.is_about(FIXES) { found } else { beside_old_versions(found) };
     differs(case.what, case.found, case.first, &found, &said.out)

@@ -60,6 +60,7 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
         Sense::Apt => seen.apt = Default::default(),
         Sense::Bus => seen.bus = Default::default(),
         Sense::Containers => seen.containers = Default::default(),
+        Sense::Cluster => seen.cluster = None,
         Sense::Given => seen.given = None,
         Sense::Coherent => seen.coherent = None,
         Sense::Python => seen.python = Default::default(),

@@ -60,6 +60,8 @@ pub struct Case {
     pub found: &'static [&'static str],
     /// The finding to fix first, and a part of its first command: `GS104: dkms install`.
     pub first: &'static str,
+    /// Further arguments of doctor.
+    pub arguments: &'static [&'static str],
     /// The checks that might be misled, for a healthy twin.
     of: &'static [&'static str],
 }
@@ -71,12 +73,12 @@ pub const fn sick(
     found: &'static [&'static str],
     first: &'static str,
 ) -> Case {
-    Case { what, from: Stage::Sound, script, runs: true, found, first, of: &[] }
+    Case { what, from: Stage::Sound, script, runs: true, found, first, arguments: &[], of: &[] }
 }
 
 /// A healthy host that these checks might take for a sick one.
 pub const fn twin(what: &'static str, of: &'static [&'static str], script: &'static str) -> Case {
-    Case { what, from: Stage::Sound, script, runs: true, found: &[], first: "", of }
+    Case { what, from: Stage::Sound, script, runs: true, found: &[], first: "", arguments: &[], of }
 }
 
 impl Case {
@@ -89,6 +91,12 @@ impl Case {
     /// It does not run: doctor looks at it from outside.
     pub const fn in_a_tree(mut self) -> Self {
         self.runs = false;
+        self
+    }
+
+    /// Doctor is asked whether it is ready for this scheduler.
+    pub const fn ready(mut self, arguments: &'static [&'static str]) -> Self {
+        self.arguments = arguments;
         self
     }
 

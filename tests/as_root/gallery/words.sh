@@ -54,6 +54,32 @@ storage() {
     >"/var/lib/dkms/nvidia-fs/2.28.4/$K/x86_64/log/make.log"
 }
 
+# node: a node of Kubernetes, whose containerd knows NVIDIA's runtime
+node() {
+  engine
+  mkdir -p /etc/containerd
+  printf '#!/bin/sh\n' >/usr/bin/containerd
+  chmod 755 /usr/bin/containerd
+  cp /usr/bin/containerd /usr/bin/kubelet
+  touch /usr/bin/nvidia-container-runtime
+  chmod 755 /usr/bin/nvidia-container-runtime
+  printf '[a]\nBinaryName = "/usr/bin/nvidia-container-runtime"\n' >/etc/containerd/config.toml
+}
+
+# slurm: a node of Slurm that knows the eight GPUs of a host that runs, and keeps jobs to theirs
+slurm() {
+  apt-get -qq -y install --no-install-recommends slurmd >&2
+  for number in 0 1 2 3 4 5 6 7; do
+    rm -f "$live/dev/nvidia$number"
+    mknod "$live/dev/nvidia$number" c 195 "$number"
+  done
+  mkdir -p /etc/slurm
+  printf '%s\n' ClusterName=t SlurmctldHost=localhost GresTypes=gpu TaskPlugin=task/cgroup \
+    "NodeName=$(hostname) Gres=gpu:8" >/etc/slurm/slurm.conf
+  echo 'Name=gpu File=/dev/nvidia[0-7]' >/etc/slurm/gres.conf
+  echo ConstrainDevices=yes >/etc/slurm/cgroup.conf
+}
+
 # settings STATES: the unit that gpusetup leaves for these settings of the GPUs
 settings() {
   mkdir -p /etc/systemd/system/multi-user.target.wants

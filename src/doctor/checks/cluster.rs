@@ -1,0 +1,158 @@
+//! Whether a host is ready to be a node of Kubernetes or Slurm. The checks apply to `doctor --ready` alone.
+
+use crate::doctor::{Answer, Cluster, Evidence, Kubernetes, Slurm, Verdict};
+use std::collections::BTreeSet;
+
+fn kubernetes(seen: &Evidence) -> Result<&Kubernetes, Verdict> {
+    match &seen.cluster {
+        Some(Cluster::Kubernetes(of)) => Ok(of),
+        _ => Err(Verdict::skip("it is not known to become a node of Kubernetes: --ready k8s")),
+    }
+}
+
+fn slurm(seen: &Evidence) -> Result<&Slurm, Verdict> {
+    match &seen.cluster {
+        Some(Cluster::Slurm(of)) => Ok(of),
+        _ => Err(Verdict::skip("it is not known to become a node of Slurm: --ready slurm")),
+    }
+}
+
+/// Whether pods get the GPUs.
+pub fn pods(seen: &Evidence) -> Verdict {
+    let of = match kubernetes(seen) {
+        Ok(of) => of,
+        Err(skip) => return skip,
+    };
+    let verdict = pods_of(seen, of).unwrap_or_else(Verdict::pass);
+    let lists =
+        [("agent", of.agent.as_slice()), ("container runtimes", &of.runtimes), ("configured in", &of.configured)];
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    let verdict = lists.fold(verdict, |verdict, (what, list)| verdict.saw(format!("{what}: {}", list.join(", "))));
+    match &of.classes {
+        Answer::Is(classes) => verdict.saw(format!("runtime classes: {}", listed(classes))),
+        Answer::Failed(why) | Answer::NotAsked(why) => verdict.saw(format!("runtime classes unknown: {why}")),
+    }
+}
+
+fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
+    const SET_UP: &str = "sudo gpusetup apply --profile container-host";
+    if of.agent.is_none() {
+        let verdict = Verdict::fail("no kubelet, K3s or RKE2 is installed: this host is no node yet");
+        return Some(verdict.advise("install Kubernetes and join the cluster", ["kubeadm join --help"]));
+    }
+    if of.runtimes.is_empty() {
+        let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");
+        return Some(verdict.advise("install a container runtime", ["sudo apt-get install containerd"]));
+    }
+    if !seen.containers.has_toolkit && of.configured.is_empty() {
+        let cause = "NVIDIA Container Toolkit is not installed on the host: pods get GPUs only once the GPU Operator has installed its own";
+        return Some(Verdict::warn(cause).advise("without the GPU Operator, install it", [SET_UP]));
+    }
+    if of.configured.is_empty() {
+        let cause = format!(
+            "NVIDIA Container Toolkit is installed, but {} is not configured to use it",
+            of.runtimes.join(" and ")
+        );
+        return Some(Verdict::fail(cause).advise("configure the container runtime", [SET_UP]));
+    }
+    let Answer::Is(classes) = &of.classes else { return None };
+    if classes.contains("nvidia") {
+        return None;
+    }
+    let cause = "the cluster has no runtime class \"nvidia\": pods that name it are refused, and others get GPUs only if the runtime is the default or uses CDI";
+    const CREATE: &str = "printf 'apiVersion: node.k8s.io/v1\\nkind: RuntimeClass\\nmetadata: {name: nvidia}\\nhandler: nvidia\\n' | kubectl apply -f -";
+    Some(Verdict::warn(cause).advise("create it once for the cluster", [CREATE]))
+}
+
+/// Whether only one of the host and the GPU Operator has the driver.
+pub fn one_driver(seen: &Evidence) -> Verdict {
+    let of = match kubernetes(seen) {
+        Ok(of) => of,
+        Err(skip) => return skip,
+    };
+    let installed = seen.facts.driver.as_ref().map(|driver| driver.version);
+    match (of.driver_container, installed) {
+        (true, Some(version)) => Verdict::fail(format!(
+            "the GPU Operator's driver container is mounted at /run/nvidia/driver, and driver {version} is installed on the host: \
+             each replaces the other's kernel modules"
+        ))
+        .advise(
+            "keep one of them: tell the operator to leave the driver to the host, then reboot; or remove the host's",
+            [
+                "helm upgrade gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set driver.enabled=false",
+                "sudo gpusetup uninstall --driver",
+            ],
+        ),
+        (true, None) => Verdict::pass().saw("the driver is the GPU Operator's (/run/nvidia/driver)"),
+        (false, Some(version)) => Verdict::pass()
+            .saw(format!("driver {version} is the host's; the GPU Operator leaves its own out on such a node")),
+        (false, None) => Verdict::pass().saw("no driver yet: the GPU Operator can install one"),
+    }
+}
+
+/// Whether Slurm has every GPU, and nothing else.
+pub fn gres(seen: &Evidence) -> Verdict {
+    let of = match slurm(seen) {
+        Ok(of) => of,
+        Err(skip) => return skip,
+    };
+    if !of.has_slurmd {
+        let verdict = Verdict::fail("slurmd is not installed: this host is no node of Slurm yet");
+        return verdict.advise("install it in the version of the controller", ["sudo apt-get install slurmd"]);
+    }
+    let devices = match &of.devices {
+        Answer::Is(devices) => devices,
+        Answer::Failed(why) | Answer::NotAsked(why) => {
+            return Verdict::skip(format!("the GPUs' device files are not known: {why}"));
+        }
+    };
+    const WRITE: [&str; 2] =
+        ["gpusetup facts --format gres | sudo tee /etc/slurm/gres.conf", "sudo systemctl restart slurmd"];
+    let known = match &of.known {
+        Answer::Is(known) => known,
+        Answer::Failed(why) => {
+            let verdict = Verdict::fail(format!("slurmd cannot read its configuration of GPUs: {why}"));
+            return verdict.advise("write gres.conf again, and compare slurm.conf with its first lines", WRITE);
+        }
+        Answer::NotAsked(why) => return Verdict::skip(format!("slurmd was not asked: {why}")),
+    };
+    let missing: BTreeSet<_> = devices.difference(known).cloned().collect();
+    let gone: BTreeSet<_> = known.difference(devices).cloned().collect();
+    let cause = match (missing.is_empty(), gone.is_empty()) {
+        (true, true) => return Verdict::pass().saw(format!("slurmd -G: {}", listed(known))),
+        (false, true) => format!("Slurm does not know these device files of GPUs: {}", listed(&missing)),
+        (true, false) => format!("Slurm counts on device files that are no GPUs of this host: {}", listed(&gone)),
+        (false, false) => format!("Slurm counts on {} instead of {}", listed(&gone), listed(&missing)),
+    };
+    Verdict::fail(cause).advise("write gres.conf, and compare slurm.conf with its first lines", WRITE)
+}
+
+/// Whether jobs see only their own GPUs.
+pub fn confined(seen: &Evidence) -> Verdict {
+    let of = match slurm(seen) {
+        Ok(of) => of,
+        Err(skip) => return skip,
+    };
+    let cause = match (of.constrains, of.has_task_plugin) {
+        (None, _) => return Verdict::skip("there is no slurm.conf on this host"),
+        (Some(true), true) => return Verdict::pass(),
+        (Some(false), _) => "cgroup.conf lacks ConstrainDevices=yes: every job can use every GPU of the node",
+        (Some(true), false) => {
+            "slurm.conf lacks task/cgroup in TaskPlugin, so ConstrainDevices has no effect: every job can use every GPU of the node"
+        }
+    };
+    const WRITE: [&str; 3] = [
+        "echo ConstrainDevices=yes | sudo tee -a /etc/slurm/cgroup.conf",
+        "grep -n TaskPlugin /etc/slurm/slurm.conf",
+        "sudo systemctl restart slurmd",
+    ];
+    Verdict::warn(cause)
+        .advise("confine jobs to their devices: TaskPlugin=task/affinity,task/cgroup in slurm.conf", WRITE)
+}
+
+fn listed(all: &BTreeSet<String>) -> String {
+    if all.is_empty() {
+        return "none".to_owned();
+    }
+    all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,126 @@
+//! Hosts that are to become nodes of Kubernetes or Slurm, sick ones and sound ones.
+
+use super::*;
+use crate::doctor::{Cluster, Kubernetes, Slurm};
+use std::collections::BTreeSet;
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn node() -> Kubernetes {
+    Kubernetes {
+        agent: Some("kubelet".to_owned()),
+        runtimes: vec!["containerd".to_owned()],
+        configured: vec!["/etc/containerd/conf.d/99-nvidia.toml".to_owned()],
+        driver_container: false,
+        classes: Answer::Is(set(&["nvidia"])),
+        plugins: Vec::new(),
+    }
+}
+
+fn slurm_node() -> Slurm {
+    Slurm {
+        has_slurmd: true,
+        known: Answer::Is(set(&["/dev/nvidia0"])),
+        devices: Answer::Is(set(&["/dev/nvidia0"])),
+        constrains: Some(true),
+        has_task_plugin: true,
+    }
+}
+
+fn verdict(id: CheckId, cluster: Option<Cluster>, change: impl Fn(&mut Evidence)) -> (Status, String, Vec<String>) {
+    let mut seen = sound();
+    seen.containers.has_toolkit = true;
+    seen.cluster = cluster;
+    change(&mut seen);
+    let check = examine(seen, &embedded(), &[id]).checks.into_iter().next().expect("a check");
+    (check.status, check.cause.unwrap_or_default(), check.remediation.map(|cure| cure.commands).unwrap_or_default())
+}
+
+fn of_kubernetes(id: CheckId, change: impl Fn(&mut Kubernetes)) -> (Status, String, Vec<String>) {
+    let mut of = node();
+    change(&mut of);
+    verdict(id, Some(Cluster::Kubernetes(of)), |_| ())
+}
+
+fn of_slurm(id: CheckId, change: impl Fn(&mut Slurm)) -> (Status, String, Vec<String>) {
+    let mut of = slurm_node();
+    change(&mut of);
+    verdict(id, Some(Cluster::Slurm(of)), |_| ())
+}
+
+#[test]
+fn nobody_who_does_not_ask_gets_an_answer() {
+    for id in [CheckId::GS810, CheckId::GS811, CheckId::GS812, CheckId::GS813] {
+        assert_eq!(verdict(id, None, |_| ()).0, Status::Skip, "{id}");
+    }
+    assert_eq!(of_kubernetes(CheckId::GS812, |_| ()).0, Status::Skip);
+    assert_eq!(of_slurm(CheckId::GS810, |_| ()).0, Status::Skip);
+}
+
+#[test]
+fn pods_get_the_gpus() {
+    let pods = |change: fn(&mut Kubernetes)| of_kubernetes(CheckId::GS810, change);
+    assert_eq!(pods(|_| ()).0, Status::Pass);
+    assert_eq!(
+        pods(|of| of.classes = Answer::Failed("no kubectl".into())).0,
+        Status::Pass,
+        "the cluster was not asked"
+    );
+    let (status, cause, _) = pods(|of| of.agent = None);
+    assert!(status == Status::Fail && cause.contains("no kubelet"), "{cause}");
+    let (status, cause, _) = pods(|of| of.runtimes.clear());
+    assert!(status == Status::Fail && cause.contains("containerd"), "{cause}");
+    let (status, cause, commands) = pods(|of| of.configured.clear());
+    assert!(status == Status::Fail && cause.contains("containerd is not configured"), "{cause}");
+    assert_eq!(commands, ["sudo gpusetup apply --profile container-host"]);
+    let (status, cause, commands) = pods(|of| of.classes = Answer::Is(Default::default()));
+    assert!(status == Status::Warn && cause.contains("no runtime class"), "{cause}");
+    assert!(commands[0].ends_with("| kubectl apply -f -"), "{commands:?}");
+    let mut bare = node();
+    bare.configured.clear();
+    let operators = |e: &mut Evidence| e.containers.has_toolkit = false;
+    let (status, cause, _) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(bare)), operators);
+    assert!(status == Status::Warn && cause.contains("GPU Operator"), "{cause}");
+}
+
+#[test]
+fn one_driver_is_enough() {
+    assert_eq!(of_kubernetes(CheckId::GS811, |_| ()).0, Status::Pass);
+    let both = Kubernetes { driver_container: true, ..node() };
+    let (status, cause, commands) = verdict(CheckId::GS811, Some(Cluster::Kubernetes(both.clone())), |_| ());
+    assert!(status == Status::Fail && cause.contains("/run/nvidia/driver"), "{cause}");
+    assert!(commands[0].contains("driver.enabled=false"), "{commands:?}");
+    let operators = |e: &mut Evidence| e.facts.driver = None;
+    assert_eq!(verdict(CheckId::GS811, Some(Cluster::Kubernetes(both)), operators).0, Status::Pass);
+}
+
+#[test]
+fn slurm_has_every_gpu_and_no_other() {
+    let gres = |change: fn(&mut Slurm)| of_slurm(CheckId::GS812, change);
+    assert_eq!(gres(|_| ()).0, Status::Pass);
+    let (status, cause, commands) = gres(|of| of.known = Answer::Is(Default::default()));
+    assert!(status == Status::Fail && cause.contains("does not know") && cause.contains("/dev/nvidia0"), "{cause}");
+    assert!(commands[0].starts_with("gpusetup facts --format gres"), "{commands:?}");
+    let (_, cause, _) = gres(|of| of.known = Answer::Is(set(&["/dev/nvidia0", "/dev/nvidia1"])));
+    assert!(cause.ends_with("no GPUs of this host: /dev/nvidia1"), "{cause}");
+    let (_, cause, _) = gres(|of| of.known = Answer::Is(set(&["/dev/nvidia1"])));
+    assert!(cause.ends_with("/dev/nvidia1 instead of /dev/nvidia0"), "{cause}");
+    let (status, cause, _) = gres(|of| of.known = Answer::Failed("can't stat".into()));
+    assert!(status == Status::Fail && cause.contains("can't stat"), "{cause}");
+    let (status, _, _) = gres(|of| of.devices = Answer::NotAsked("no driver".into()));
+    assert_eq!(status, Status::Skip);
+    assert_eq!(gres(|of| *of = Slurm::default()).0, Status::Fail);
+}
+
+#[test]
+fn jobs_see_only_their_gpus() {
+    let confined = |change: fn(&mut Slurm)| of_slurm(CheckId::GS813, change);
+    assert_eq!(confined(|_| ()).0, Status::Pass);
+    assert_eq!(confined(|of| of.constrains = None).0, Status::Skip, "the node fetches its configuration");
+    let (status, cause, _) = confined(|of| of.constrains = Some(false));
+    assert!(status == Status::Warn && cause.contains("ConstrainDevices=yes"), "{cause}");
+    let (status, cause, _) = confined(|of| of.has_task_plugin = false);
+    assert!(status == Status::Warn && cause.contains("task/cgroup"), "{cause}");
+}
