@@ -22,8 +22,9 @@ pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
     Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Coherent, CompanionState, Containers, Denial,
-    EnvironmentKind, EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given,
-    Image, LoadedLibrary, NOT_IN_FACTS, PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Shells, gather,
+    DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild,
+    FoundBy, Given, Image, LoadedLibrary, NOT_IN_FACTS, PythonEnvironment, Repository, RepositoryKey, RequiredPackage,
+    Shells, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};

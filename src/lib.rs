@@ -60,6 +60,7 @@ pub mod bundle;
 pub mod cache;
 pub mod causes;
 pub mod cli;
+pub mod container;
 pub mod database;
 pub mod doctor;
 pub mod exit;

@@ -12,7 +12,7 @@ const FLOORS: [&[&str]; 14] = [
     &["recognise", "system", "translation", "zst"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host", "installation", "mig"],
-    &["gpus", "operation", "resolve"],
+    &["container", "gpus", "operation", "resolve"],
     &["plan"],
     &["fetch"],
     &["bundle"],
