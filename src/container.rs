@@ -5,6 +5,8 @@
 //! variables in NVIDIA's documentation of the container toolkit (docker-specialized, cdi-support), Compose in Docker's
 //! (deploy.md, services.md), Kubernetes in NVIDIA's device plugin, `--container-image` in pyxis.
 
+mod apptainer;
+mod asked;
 mod command_line;
 mod compatibility;
 mod file;
@@ -16,11 +18,13 @@ mod request;
 mod requirement;
 mod shell_words;
 mod translation;
+mod unreadable;
+mod write;
 mod write_file;
 
-pub use command_line::{CommandLine, Unreadable};
 pub use compatibility::{Checked, Host, HostGpu, ImageAnswer, check};
 pub use form::{Form, Written};
 pub use image::{Image, ImageError, in_engine, in_file};
 pub use request::{Device, Gpus, Request};
 pub use translation::{Found, SCHEMA, Translated, TranslatedRequest, read, read_words, translated};
+pub use unreadable::Unreadable;

@@ -1,112 +1,13 @@
 //! Command lines that start a container: what they ask of the GPUs, and everything else in its place.
 
+use super::apptainer;
+use super::asked::{Asked, CommandLine, Engine, Variables, capabilities, is_requirement};
 use super::flags::{self, Dialect, Flag};
 use super::gpus_value::{self, GpusValue};
-use super::request::{Gpus, NoDevice, Request, cdi_name};
+use super::request::{Gpus, Request, cdi_name};
 use super::shell_words::Word;
+use super::unreadable::Unreadable;
 use std::collections::BTreeMap;
-
-/// Why a text cannot be translated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unreadable {
-    /// In a sentence.
-    pub says: String,
-    /// What would help.
-    pub hints: Vec<String>,
-    /// Commands that would help.
-    pub tries: Vec<String>,
-}
-
-impl Unreadable {
-    /// For this reason.
-    pub fn new(says: impl Into<String>) -> Self {
-        Self { says: says.into(), hints: Vec::new(), tries: Vec::new() }
-    }
-
-    /// With something that would help.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
-        self
-    }
-}
-
-impl From<NoDevice> for Unreadable {
-    fn from(e: NoDevice) -> Self {
-        let unreadable = Self::new(e.to_string());
-        if e.0.contains('$') {
-            return unreadable.hint("gpusetup does not know the shell's variables: write the value");
-        }
-        unreadable
-    }
-}
-
-/// What a request is written for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// The wrapper that NVIDIA replaced, whose variable is `NV_GPU`.
-    NvidiaDocker,
-    /// Docker.
-    Docker,
-    /// Podman.
-    Podman,
-    /// nerdctl.
-    Nerdctl,
-    /// Apptainer, or Singularity.
-    Apptainer,
-    /// A file: Compose's or Kubernetes'.
-    File,
-}
-
-impl Engine {
-    fn named(program: &str) -> Option<Self> {
-        match program.rsplit('/').next().unwrap_or(program) {
-            "nvidia-docker" => Some(Self::NvidiaDocker),
-            "docker" => Some(Self::Docker),
-            "podman" | "podman-remote" => Some(Self::Podman),
-            "nerdctl" => Some(Self::Nerdctl),
-            "apptainer" | "singularity" => Some(Self::Apptainer),
-            _ => None,
-        }
-    }
-}
-
-/// A command line without its request for GPUs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandLine {
-    /// `sudo` and variables.
-    pub before: Vec<Word>,
-    /// The program.
-    pub engine: Engine,
-    /// Options of the program itself, before `run`.
-    pub global: Vec<Word>,
-    /// `run`, `create` or `container run`.
-    pub verb: Vec<Word>,
-    /// The other options.
-    pub flags: Vec<Flag>,
-    /// How many of them are before the GPUs.
-    pub at: usize,
-    /// The image.
-    pub image: Option<Word>,
-    /// What the container runs.
-    pub arguments: Vec<Word>,
-    /// What belongs to the engine or file and has no place in another.
-    pub left_out: Vec<String>,
-}
-
-/// What was read: the rest of the command line, the request, its form, and what is to be said about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    /// The rest.
-    pub line: CommandLine,
-    /// The request.
-    pub request: Request,
-    /// The name of the form in which it was made.
-    pub from: &'static str,
-    /// What the form does that may surprise.
-    pub notes: Vec<String>,
-    /// The form is not written as the engine reads it.
-    pub is_mistaken: bool,
-}
 
 /// Reads a command line.
 ///
@@ -124,11 +25,8 @@ pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
     let engine = Engine::named(&program.text).ok_or_else(|| unknown_program(&program.text))?;
     let (global, verb, behind) = verb(engine, &rest[1..])?;
     let line = CommandLine { before, global, verb, ..options(behind, engine) };
-    if engine == Engine::Apptainer { asked_of_apptainer(line, &variables) } else { asked(line, &variables) }
+    if engine == Engine::Apptainer { apptainer::asked(line, &variables) } else { asked(line, &variables) }
 }
-
-/// The variables that are set for the command, by their names.
-type Variables = BTreeMap<String, String>;
 
 /// `sudo -E NV_GPU=0`: what is before the program. `NV_GPU` is no longer among the words.
 fn beginning(words: &[Word]) -> (Vec<Word>, Variables, &[Word]) {
@@ -346,17 +244,6 @@ fn takes_variable(
     Ok(true)
 }
 
-/// Whether a variable is one by which an image refuses drivers and GPUs.
-pub fn is_requirement(name: &str) -> bool {
-    name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE"
-}
-
-/// The names in `NVIDIA_DRIVER_CAPABILITIES`; none if it is empty, which is as if it were not set.
-pub fn capabilities(value: &str) -> Option<Vec<String>> {
-    let names: Vec<_> = value.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    (!names.is_empty()).then_some(names)
-}
-
 /// The GPUs that are asked for, the form, and whether the engine refuses it as it is written.
 fn chosen(
     line: &CommandLine,
@@ -462,77 +349,4 @@ fn with_all(line: &CommandLine, option: &str) -> String {
     let words = [program, "run", option].into_iter().map(str::to_owned);
     let rest = flags.map(|word| word.written.clone()).chain([image.to_owned()]);
     words.chain(rest).collect::<Vec<_>>().join(" ")
-}
-
-/// The variables by which Apptainer limits CUDA to some GPUs, and with --nvccli the driver.
-const OF_APPTAINER: [&str; 5] = [
-    "APPTAINERENV_CUDA_VISIBLE_DEVICES",
-    "SINGULARITYENV_CUDA_VISIBLE_DEVICES",
-    "CUDA_VISIBLE_DEVICES",
-    "NVIDIA_VISIBLE_DEVICES",
-    "APPTAINERENV_NVIDIA_VISIBLE_DEVICES",
-];
-
-fn asked_of_apptainer(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> {
-    let has_gpus = line.flags.iter().any(|flag| ["--nv", "--nvccli"].contains(&flag.name.as_str()));
-    if !has_gpus {
-        let mut unreadable = Unreadable::new("the command line asks for no GPU").hint("Apptainer gives GPUs with --nv");
-        let image = line.image.as_ref().map_or("IMAGE", |image| &image.written);
-        unreadable.tries.push(format!("apptainer exec --nv {image} nvidia-smi"));
-        return Err(unreadable);
-    }
-    let of_flags = line.flags.iter().filter_map(|flag| {
-        let (name, value) = flag.variable()?;
-        OF_APPTAINER.contains(&name).then(|| value.map(str::to_owned))?
-    });
-    let visible = of_flags.last().or_else(|| OF_APPTAINER.iter().find_map(|name| variables.get(*name).cloned()));
-    let gpus = match visible.filter(|value| !value.is_empty()) {
-        Some(value) => Gpus::of_variable(&value)?.unwrap_or(Gpus::All),
-        None => Gpus::All,
-    };
-    let mut notes = Vec::new();
-    if let Some(image) = &mut line.image {
-        match image.text.strip_prefix("docker://") {
-            Some(name) => {
-                let written = image.written.strip_prefix("docker://");
-                let written = written.map_or_else(|| Word::of(name).written, str::to_owned);
-                *image = Word { written, text: name.to_owned(), is_replaced: image.is_replaced };
-            }
-            None => notes.push(format!(
-                "{} is a file of Apptainer's; the other engines need the image it was made of",
-                image.text
-            )),
-        }
-    }
-    let (variables, others): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut line.flags).into_iter().partition(|flag| flag.variable().is_some());
-    let is_kept = |flag: &Flag| {
-        flag.variable().is_some_and(|(name, _)| !OF_APPTAINER.contains(&name) && name != "CUDA_DEVICE_ORDER")
-    };
-    line.flags = variables.into_iter().chain(of_environment(&mut line.before)).filter(is_kept).collect();
-    line.left_out = others
-        .into_iter()
-        .map(|flag| flag.name)
-        .filter(|name| !["--nv", "--nvccli"].contains(&name.as_str()))
-        .collect();
-    line.verb = vec![Word::of("run")];
-    let name = |word: &Word| word.text.split('=').next().unwrap_or_default().to_owned();
-    line.before.retain(|word| !OF_APPTAINER.contains(&&*name(word)));
-    let requirements = line.flags.iter().filter_map(Flag::variable).filter(|(name, _)| is_requirement(name));
-    let requirements = requirements.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
-    let request = Request { requirements, ..Request::of(gpus) };
-    Ok(Asked { line, request, from: "apptainer", notes, is_mistaken: false })
-}
-
-/// Takes out the variables that Apptainer sets in the container, as options that do the same.
-fn of_environment(before: &mut Vec<Word>) -> Vec<Flag> {
-    let (inside, outside): (Vec<_>, Vec<_>) = std::mem::take(before).into_iter().partition(|word| {
-        !word.is_replaced && ["APPTAINERENV_", "SINGULARITYENV_"].iter().any(|prefix| word.text.starts_with(prefix))
-    });
-    *before = outside;
-    let variable = |word: &Word| {
-        let (name, value) = word.text.split_once('=')?;
-        Some(Flag::of_variable(name.split_once('_')?.1, value))
-    };
-    inside.iter().filter_map(variable).collect()
 }

@@ -67,7 +67,7 @@ pub struct Checked {
     pub requirements: std::collections::BTreeMap<String, String>,
     /// The parts of the driver that it asks for.
     pub capabilities: Option<String>,
-    /// Why.
+    /// The facts that decide, in sentences.
     pub reasons: Vec<String>,
     /// Commands that would make it run.
     pub commands: Vec<String>,
@@ -98,7 +98,7 @@ pub fn check(name: &str, image: &Image, host: &Host, database: &Database) -> Che
 }
 
 fn is_shown(name: &str) -> bool {
-    super::command_line::is_requirement(name)
+    super::asked::is_requirement(name)
 }
 
 /// What an image needs.

@@ -1,9 +1,10 @@
 //! Compose files, and Kubernetes' pods and what has a pod in it.
 
-use super::command_line::{Asked, CommandLine, Engine, Unreadable, capabilities, is_requirement};
+use super::asked::{Asked, CommandLine, Engine, capabilities, is_requirement};
 use super::flags::Flag;
 use super::request::{Gpus, Request, cdi_name};
 use super::shell_words::{Word, split};
+use super::unreadable::Unreadable;
 use crate::text::is_hidden;
 use crate::yaml;
 use serde_json::{Map, Value};

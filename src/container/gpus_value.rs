@@ -1,8 +1,8 @@
 //! The value of Docker's `--gpus`: one line of CSV, whose fields are `all`, a number, or KEY=VALUE. A list is one field only if it is in
 //! double quotes, which the shell must leave alone: `'"device=0,3"'`.
 
-use super::command_line::Unreadable;
 use super::request::{Device, Gpus, MOST_GPUS};
+use super::unreadable::Unreadable;
 use crate::text::quoted;
 
 /// The driver capabilities that Docker takes from `--gpus`; the word `all` is none of them.

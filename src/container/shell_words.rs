@@ -1,7 +1,7 @@
 //! A command line as a POSIX shell divides it into words. What the shell would replace (`$PWD`, `$(id -u)`) is kept as it is written:
 //! gpusetup replaces nothing, and runs nothing.
 
-use super::command_line::Unreadable;
+use super::unreadable::Unreadable;
 use crate::text::{is_hidden, quoted};
 
 /// A word of a command line.

@@ -1,10 +1,13 @@
 //! A text translated into every form.
 
-use super::command_line::{self, Asked, Unreadable};
+use super::asked::Asked;
+use super::command_line;
 use super::file;
-use super::form::{Form, Written, write};
+use super::form::{Form, Written};
 use super::request::Request;
 use super::shell_words::{Word, split};
+use super::unreadable::Unreadable;
+use super::write::write;
 use serde::Serialize;
 
 /// The schema's name.

@@ -1,6 +1,6 @@
 //! Compose files and pods. They have no shell: what a shell would replace is written as it is.
 
-use super::command_line::CommandLine;
+use super::asked::CommandLine;
 use super::form::{Form, Written, leave_out_flags, variables, visible};
 use super::gpus_value::CAPABILITIES;
 use super::request::{Device, Gpus, Request};

@@ -21,7 +21,7 @@ pub struct Options {
     #[arg(value_name = "IMAGE")]
     image: String,
     /// Check against this driver instead of the installed one: 550.54.15, or a branch such as 535
-    #[arg(long, value_name = "VERSION", env = "GPUSETUP_DRIVER", help_heading = "Host")]
+    #[arg(long, value_name = "VERSION", help_heading = "Host")]
     driver: Option<String>,
     /// Check against these GPUs instead of this host's: a100, "rtx 3090", 10de:20b2
     ///
