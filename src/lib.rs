@@ -61,6 +61,7 @@ pub mod cache;
 pub mod causes;
 pub mod cli;
 pub mod cluster;
+pub mod container;
 pub mod database;
 pub mod doctor;
 pub mod exit;

@@ -2,6 +2,7 @@
 //! cannot disagree; nothing is decided here.
 
 pub mod cloud_init;
+pub mod container;
 pub mod db;
 pub mod doctor;
 pub mod explain;

@@ -12,7 +12,7 @@ const FLOORS: [&[&str]; 14] = [
     &["recognise", "system", "translation", "zst"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host", "installation", "mig"],
-    &["cluster", "gpus", "operation", "resolve"],
+    &["cluster", "container", "gpus", "operation", "resolve"],
     &["plan"],
     &["fetch"],
     &["bundle"],

@@ -6,9 +6,10 @@ use clap::{ArgAction, Command};
 use std::fmt::Write;
 
 /// The commands by what people want.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("See what is and what would be", &["facts", "plan", "explain", "doctor", "status", "reboot-required"]),
     ("Change the host (as root)", &["apply", "resume", "rollback", "uninstall", "mig"]),
+    ("Run containers", &["container"]),
     ("Work offline, look facts up", &["bundle", "cache", "db"]),
     ("Set gpusetup and the shell up", &["self", "completions", "man"]),
 ];
@@ -21,7 +22,7 @@ struct Short {
 }
 
 /// Every command that does something.
-const SHORT: [Short; 34] = [
+const SHORT: [Short; 36] = [
     Short {
         command: "plan",
         options: &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
@@ -249,6 +250,24 @@ const SHORT: [Short; 34] = [
             "sudo gpusetup mig export > mig.yaml",
             "sudo gpusetup mig export --name training > mig.yaml",
             "sudo gpusetup mig export --json",
+        ],
+    },
+    Short {
+        command: "container translate",
+        options: &[],
+        examples: [
+            "gpusetup container translate 'NV_GPU=0,3 nvidia-docker run nvidia/cuda nvidia-smi'",
+            "gpusetup container translate --to cdi -- docker run --gpus all IMAGE",
+            "gpusetup container translate --to kubernetes compose.yaml",
+        ],
+    },
+    Short {
+        command: "container check",
+        options: &[],
+        examples: [
+            "gpusetup container check nvidia/cuda:12.4.1-base-ubuntu22.04",
+            "gpusetup container check image.tar",
+            "gpusetup container check --driver 535 --gpu a100 image.tar",
         ],
     },
     Short {

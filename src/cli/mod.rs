@@ -6,6 +6,7 @@ mod bundle;
 mod cache;
 mod complete;
 mod config;
+mod container;
 mod db;
 mod doctor;
 mod driver_file;
@@ -102,6 +103,11 @@ enum Command {
     Mig {
         #[command(subcommand)]
         command: mig::Command,
+    },
+    /// Translate requests for GPUs, and check images
+    Container {
+        #[command(subcommand)]
+        command: container::Command,
     },
     /// Collect everything a plan needs, for hosts without a network
     Bundle {
@@ -241,6 +247,7 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
         Command::Db { command } => db::run(&command),
         Command::Cache { command } => cache::run(&command),
         Command::Mig { command } => mig::run(&command),
+        Command::Container { command } => container::run(&command),
         Command::Bundle { command } => bundle::run(&command),
         Command::Itself { command } => itself::run(&command),
         Command::Ask(options) => return Ok(doctor::ask(&options)),

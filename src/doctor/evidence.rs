@@ -20,7 +20,7 @@ pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
 pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm};
 pub use companions::CompanionState;
-pub use containers::{Asked, CdiSpec, Coherent, Containers, Given};
+pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
 pub use mig::{BootLayout, BootLayouts};

@@ -9,8 +9,8 @@ mod python;
 mod senses;
 
 use super::{
-    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, Evidence, EvidenceSources, FabricManager,
-    FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
+    Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, DockerDaemon, Evidence, EvidenceSources,
+    FabricManager, FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
 use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
@@ -827,6 +827,16 @@ fn hosts_of_containers() {
     };
     assert_eq!(with(&newer), [""; 0], "the one in /var/run stands for it");
     assert_eq!(with(&|c| c.specs = vec![spec("/etc/cdi/x.yaml", Answer::Failed("torn".into()))]), ["GS803 warn"]);
+    let running = |unknown: &'static [&'static str], cgroup_driver: &'static str, has_char_links| {
+        with(&|c| {
+            let unknown_runtimes = unknown.iter().map(|name| (*name).to_owned()).collect();
+            c.daemon = Some(DockerDaemon { unknown_runtimes, cgroup_driver: cgroup_driver.into(), has_char_links });
+        })
+    };
+    assert_eq!(running(&["nvidia"], "systemd", true), ["GS803 fail"], "it was not restarted");
+    assert_eq!(running(&[], "systemd", true), [""; 0]);
+    assert_eq!(running(&[], "systemd", false), ["GS803 warn"], "a reload of systemd takes the GPUs away");
+    assert_eq!(running(&[], "cgroupfs", false), [""; 0], "it sets the rules itself");
     let coherent = |version: &'static str, mode: &'static str, has_kubelet| {
         found(move |e| {
             let version = version.parse().expect("a version");

@@ -56,6 +56,8 @@ fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
         "mig restore" => format!("--root {tree}"),
         "mig assert" => format!("--root {tree} 7x1g.5gb"),
         "mig export" => format!("--root {tree}"),
+        "container check" => format!("{repository}/tests/images/cuda-11.2 --driver 550.54.15 --gpu a100"),
+        "container translate" => "NVIDIA_VISIBLE_DEVICES=0,1".to_owned(),
         "bundle verify" => format!("{repository}/tests/frozen/0.1/bundle"),
         _ => return None,
     };

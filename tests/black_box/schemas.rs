@@ -5,6 +5,7 @@ use crate::common::Tree;
 use crate::schema::{FILES, mistakes};
 use gpusetup::apply::result::RunResult;
 use gpusetup::bundle::Manifest;
+use gpusetup::container::{Checked, Translated};
 use gpusetup::doctor::{Collected, Report};
 use gpusetup::gpus::GpuReport;
 use gpusetup::host::Facts;
@@ -24,6 +25,8 @@ const SHARED: [(&str, &str); 3] = [("Facts", "facts.json"), ("Nvml", "nvml.json"
 fn generated() -> BTreeMap<String, Value> {
     let all = [
         ("bundle", schema::<Manifest>("bundle.json: what a bundle that `gpusetup bundle create` made holds")),
+        ("container", schema::<Translated>("What `gpusetup container translate --json` prints")),
+        ("container-check", schema::<Checked>("What `gpusetup container check --json` prints")),
         ("cuda", schema::<Cuda>("What CUDA's driver library says")),
         ("doctor", schema::<Report>("What `gpusetup doctor --json` prints")),
         (

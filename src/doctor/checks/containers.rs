@@ -1,7 +1,7 @@
 //! Containers: whether they can use the host's GPUs.
 
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Asked, CdiSpec, Evidence, Verdict};
+use crate::doctor::{Answer, Asked, CdiSpec, DockerDaemon, Evidence, Verdict};
 use crate::host::MachineKind;
 use crate::operation::Run;
 use crate::text::quoted_path;
@@ -39,8 +39,33 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
             .advise("update the snap, or install docker from packages", ["sudo snap refresh docker"])
     });
     let specs = here.specs.iter().map(|spec| described(spec, &here.specs));
-    Verdict::worst([engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs))
+    let running = here.daemon.iter().flat_map(running);
+    Verdict::worst([engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs).chain(running))
         .unwrap_or_else(Verdict::pass)
+}
+
+/// What the running docker daemon lacks.
+fn running(daemon: &DockerDaemon) -> Vec<Verdict> {
+    let mut all = Vec::new();
+    if let Some(name) = daemon.unknown_runtimes.first() {
+        let cause = format!(
+            "docker does not know the runtime {name}: it was not restarted since /etc/docker/daemon.json names it"
+        );
+        all.push(Verdict::fail(cause).saw(format!("docker info lists no runtime {name}")).advise(
+            "restart docker, which stops its containers unless live-restore is set",
+            ["sudo systemctl restart docker"],
+        ));
+    }
+    // <https://github.com/NVIDIA/nvidia-container-toolkit/issues/48>
+    if daemon.cgroup_driver == "systemd" && !daemon.has_char_links {
+        let text = "create the links, or start containers with CDI devices (--device nvidia.com/gpu=all)";
+        all.push(
+            Verdict::warn("running containers lose their GPUs when systemd reloads its units: \"Failed to initialize NVML: Unknown Error\"")
+                .saw("docker uses the cgroup driver systemd, and /dev/char has no links to NVIDIA's devices")
+                .advise(text, ["sudo nvidia-ctk system create-dev-char-symlinks --create-all"]),
+        );
+    }
+    all
 }
 
 /// A CDI specification is for one driver:

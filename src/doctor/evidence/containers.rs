@@ -30,6 +30,21 @@ pub struct Containers {
     pub lost_runtimes: Vec<(PathBuf, String)>,
     /// CDI specifications for NVIDIA's devices.
     pub specs: Vec<CdiSpec>,
+    /// What the running docker daemon reports. None if it is not asked, or does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daemon: Option<DockerDaemon>,
+}
+
+/// The running docker daemon, where containers with GPUs are set up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct DockerDaemon {
+    /// NVIDIA's runtimes in daemon.json that it does not know.
+    pub unknown_runtimes: Vec<String>,
+    /// The cgroup driver, `systemd` or `cgroupfs`.
+    pub cgroup_driver: String,
+    /// NVIDIA's devices have links in /dev/char, which systemd needs for the device rules of containers.
+    pub has_char_links: bool,
 }
 
 /// A CDI specification of devices for containers.
@@ -96,10 +111,13 @@ pub fn containers(system: &System) -> Containers {
     if engines.is_empty() {
         return Containers::default();
     }
-    let (mut daemon_json, mut runtimes) = (None, Vec::new());
+    let (mut daemon_json, mut runtimes, mut named) = (None, Vec::new(), Vec::new());
     let daemon = PathBuf::from("/etc/docker/daemon.json");
     match docker_runtimes(&text(system, &daemon)) {
-        Ok(found) => runtimes.extend(found.into_iter().map(|program| (daemon.clone(), program))),
+        Ok(found) => {
+            runtimes.extend(found.iter().map(|(_, program)| (daemon.clone(), program.clone())));
+            named = found.into_iter().map(|(name, _)| name).collect();
+        }
         Err(why) => daemon_json = Some(why),
     }
     let folders = ["/etc/containerd/conf.d", "/etc/crio/crio.conf.d"].map(Path::new);
@@ -111,15 +129,41 @@ pub fn containers(system: &System) -> Containers {
         true => system.exists(program),
         false => has(program),
     };
+    let has_toolkit = has("nvidia-ctk") || has("nvidia-container-runtime-hook");
+    let docker = programs("docker").into_iter().find(|program| has_toolkit && system.exists(program));
     Containers {
         engines,
-        has_toolkit: has("nvidia-ctk") || has("nvidia-container-runtime-hook"),
+        has_toolkit,
+        daemon: docker.and_then(|program| docker_daemon(system, &program, &named)),
         toolkit_version: programs("nvidia-ctk").iter().find(|p| system.exists(p)).and_then(|p| version(system, p)),
         bare_snap,
         daemon_json,
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
         specs: CDI.iter().flat_map(|folder| specs(system, Path::new(folder))).collect(),
     }
+}
+
+/// What the running daemon reports; it is not started for that.
+fn docker_daemon(system: &System, program: &Path, named: &[String]) -> Option<DockerDaemon> {
+    let argv = [program.to_str()?, "info", "--format", "{{json .Runtimes}} {{.CgroupDriver}}"];
+    let Answer::Is(text) = ask(system, argv, Duration::from_secs(20)) else { return None };
+    let (runtimes, cgroup_driver) = reported(&text)?;
+    Some(DockerDaemon {
+        unknown_runtimes: named.iter().filter(|name| !runtimes.contains(*name)).cloned().collect(),
+        cgroup_driver,
+        has_char_links: system.exists(CONTROL_LINK),
+    })
+}
+
+/// The link of /dev/nvidiactl.
+const CONTROL_LINK: &str = "/dev/char/195:255";
+
+/// The names of runtimes and the cgroup driver; warnings can be beside them.
+fn reported(text: &str) -> Option<(BTreeSet<String>, String)> {
+    let line = text.lines().find(|line| line.starts_with('{'))?;
+    let (runtimes, cgroup_driver) = line.rsplit_once(' ')?;
+    let runtimes: serde_json::Map<String, serde_json::Value> = serde_json::from_str(runtimes).ok()?;
+    Some((runtimes.into_iter().map(|(name, _)| name).collect(), cgroup_driver.to_owned()))
 }
 
 /// The version that a program of NVIDIA's container toolkit reports. None for a tree, whose programs are not run.
@@ -174,15 +218,17 @@ fn capabilities(text: &str) -> BTreeSet<String> {
     text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// NVIDIA's runtimes in docker's configuration; or why docker cannot read it.
-fn docker_runtimes(text: &str) -> Result<Vec<String>, String> {
+/// NVIDIA's runtimes in docker's configuration, each with its program; or why docker cannot read it.
+fn docker_runtimes(text: &str) -> Result<Vec<(String, String)>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
     let daemon: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let runtimes = daemon.get("runtimes").and_then(|r| r.as_object()).into_iter().flatten();
-    let path = |(_, runtime): (_, &serde_json::Value)| Some(runtime.get("path")?.as_str()?.to_owned());
-    Ok(runtimes.filter_map(path).filter(|p| p.contains("nvidia")).collect())
+    let program = |(name, runtime): (&String, &serde_json::Value)| {
+        Some((name.clone(), runtime.get("path")?.as_str()?.to_owned()))
+    };
+    Ok(runtimes.filter_map(program).filter(|(_, program)| program.contains("nvidia")).collect())
 }
 
 /// NVIDIA's runtimes in the TOML of containerd (`BinaryName = "…"`) and CRI-O (`runtime_path = "…"`).
@@ -352,6 +398,17 @@ mod tests {
         assert_eq!(specs[0].devices, ["nvidia.com/gpu=0".to_owned()].into());
         assert_eq!(specs[1].missing, Answer::Is(vec!["/gone".into()]));
         assert!(matches!(specs[2].missing, Answer::Failed(_)));
+    }
+
+    #[test]
+    fn the_report_of_a_daemon_is_read() {
+        // Of Docker 28.2.2, but for the warning.
+        let text = "WARNING: No swap limit support\n{\"io.containerd.runc.v2\":{\"path\":\"runc\"},\"nvidia\":{\"path\":\"nvidia-container-runtime\"},\"runc\":{\"path\":\"runc\"}} systemd\n";
+        let (runtimes, driver) = reported(text).expect("a report");
+        assert_eq!((runtimes.len(), runtimes.contains("nvidia"), driver.as_str()), (3, true, "systemd"));
+        for other in ["", "Cannot connect to the Docker daemon", "{} ", "{"] {
+            assert!(reported(other).is_none_or(|(runtimes, _)| runtimes.is_empty()), "{other:?}");
+        }
     }
 
     #[test]

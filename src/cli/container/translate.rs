@@ -1,0 +1,87 @@
+//! `gpusetup container translate`: a command line or file in, the same request in other forms out.
+
+use super::super::files::read_text;
+use super::super::options::{ColorOption, JsonOption};
+use super::super::{Problem, print, print_json, print_text, say};
+use crate::container::{self, Form, Found, Unreadable};
+use crate::exit::Exit;
+use crate::render::container as rendered;
+use clap::builder::PossibleValuesParser;
+use std::path::Path;
+
+/// Flags of `container translate`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// A command line in quotes or behind --, a Compose or Kubernetes file, or - for standard input
+    #[arg(value_name = "COMMAND", required = true)]
+    words: Vec<String>,
+    /// Print only this form
+    #[arg(long, value_name = "FORM", help_heading = "Output",
+          value_parser = PossibleValuesParser::new(Form::ALL.map(Form::as_str)))]
+    to: Option<String>,
+    #[command(flatten)]
+    form: JsonOption,
+}
+
+/// Does it.
+pub fn run(options: &Options) -> Result<Exit, Problem> {
+    let found = read(&options.words)?;
+    if let Some(to) = &options.to {
+        let form: Form = to.parse().map_err(Problem::usage)?;
+        return print_form(&found, form, options.form.json);
+    }
+    let all = container::translated(&found);
+    if options.form.json {
+        print_json(&all)?
+    } else {
+        print_text(rendered::translated(&all), ColorOption::Auto, false)?
+    }
+    Ok(Exit::Done)
+}
+
+/// One word is a command line, a file or standard input; several are the words of a command line.
+fn read(words: &[String]) -> Result<Vec<Found>, Problem> {
+    let found = match words {
+        [word] if word == "-" || is_file(word) => container::read(&read_text(Path::new(word))?),
+        [line] => container::read(line),
+        words => container::read_words(words),
+    };
+    found.map_err(problem)
+}
+
+fn is_file(word: &str) -> bool {
+    let ends = [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end));
+    ends && !word.contains(char::is_whitespace)
+}
+
+fn problem(e: Unreadable) -> Problem {
+    let problem = e.hints.into_iter().fold(Problem::usage(e.says), Problem::hint);
+    e.tries.into_iter().fold(problem, Problem::attempt)
+}
+
+/// Prints one form alone, to be pasted or piped on; what is to be said about it goes to standard error.
+fn print_form(found: &[Found], form: Form, json: bool) -> Result<Exit, Problem> {
+    let mut all = container::translated(found);
+    for (request, found) in all.requests.iter_mut().zip(found) {
+        request.forms = vec![found.written(form)];
+    }
+    if json {
+        print_json(&all)?;
+        return Ok(Exit::Done);
+    }
+    let mut texts = Vec::new();
+    for request in &all.requests {
+        request.notes.iter().for_each(|note| say(note));
+        for written in &request.forms {
+            let Some(text) = &written.text else {
+                let sentence = format!("{form} cannot express this request: {}", request.request.gpus.described());
+                let problem = Problem::new(Exit::NothingFits, sentence);
+                return Err(written.differences.iter().cloned().fold(problem, Problem::hint));
+            };
+            written.differences.iter().chain(&written.notes).for_each(|note| say(note));
+            texts.push(format!("{}\n", text.trim_end()));
+        }
+    }
+    print(&texts.join("---\n"))?;
+    Ok(Exit::Done)
+}

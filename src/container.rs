@@ -1,0 +1,30 @@
+//! Containers with GPUs: requests for GPUs are read from one form and written in the others, and images are checked against a host's
+//! driver.
+//!
+//! How each form is written: `--gpus` in Docker's client (docker/cli, opts/gpus.go) and daemon (moby, daemon/nvidia_linux.go), the
+//! variables in NVIDIA's documentation of the container toolkit (docker-specialized, cdi-support), Compose in Docker's
+//! (deploy.md, services.md), Kubernetes in NVIDIA's device plugin, `--container-image` in pyxis.
+
+mod apptainer;
+mod asked;
+mod command_line;
+mod compatibility;
+mod file;
+mod flags;
+mod form;
+mod gpus_value;
+mod image;
+mod request;
+mod requirement;
+mod shell_words;
+mod translation;
+mod unreadable;
+mod write;
+mod write_file;
+
+pub use compatibility::{Checked, Host, HostGpu, ImageAnswer, check};
+pub use form::{Form, Written};
+pub use image::{Image, ImageError, in_engine, in_file};
+pub use request::{Device, Gpus, Request};
+pub use translation::{Found, SCHEMA, Translated, TranslatedRequest, read, read_words, translated};
+pub use unreadable::Unreadable;

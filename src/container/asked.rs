@@ -1,0 +1,89 @@
+//! A command line or a container of a file: its request for GPUs, and everything else.
+
+use super::flags::Flag;
+use super::request::Request;
+use super::shell_words::Word;
+use std::collections::BTreeMap;
+
+/// What a request is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The wrapper that NVIDIA replaced, whose variable is `NV_GPU`.
+    NvidiaDocker,
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+    /// nerdctl.
+    Nerdctl,
+    /// Apptainer, or Singularity.
+    Apptainer,
+    /// A file: Compose's or Kubernetes'.
+    File,
+}
+
+impl Engine {
+    /// The engine that a program belongs to.
+    pub fn named(program: &str) -> Option<Self> {
+        match program.rsplit('/').next().unwrap_or(program) {
+            "nvidia-docker" => Some(Self::NvidiaDocker),
+            "docker" => Some(Self::Docker),
+            "podman" | "podman-remote" => Some(Self::Podman),
+            "nerdctl" => Some(Self::Nerdctl),
+            "apptainer" | "singularity" => Some(Self::Apptainer),
+            _ => None,
+        }
+    }
+}
+
+/// A command line without its request for GPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// `sudo` and variables.
+    pub before: Vec<Word>,
+    /// The program.
+    pub engine: Engine,
+    /// Options of the program itself, before `run`.
+    pub global: Vec<Word>,
+    /// `run`, `create` or `container run`.
+    pub verb: Vec<Word>,
+    /// The other options.
+    pub flags: Vec<Flag>,
+    /// How many of them are before the GPUs.
+    pub at: usize,
+    /// The image.
+    pub image: Option<Word>,
+    /// What the container runs.
+    pub arguments: Vec<Word>,
+    /// What belongs to the engine or file and has no place in another.
+    pub left_out: Vec<String>,
+}
+
+/// What was read: the rest of the command line, the request, its form, and what is to be said about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The rest.
+    pub line: CommandLine,
+    /// The request.
+    pub request: Request,
+    /// The name of the form in which it was made.
+    pub from: &'static str,
+    /// What the form does that may surprise.
+    pub notes: Vec<String>,
+    /// The form is not written as the engine reads it.
+    pub is_mistaken: bool,
+}
+
+/// The variables that are set for the command, by their names.
+pub type Variables = BTreeMap<String, String>;
+
+/// Whether a variable is one by which an image refuses drivers and GPUs.
+pub fn is_requirement(name: &str) -> bool {
+    name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE"
+}
+
+/// The names in `NVIDIA_DRIVER_CAPABILITIES`; none if it is empty, which is as if it were not set.
+pub fn capabilities(value: &str) -> Option<Vec<String>> {
+    let names: Vec<_> = value.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    (!names.is_empty()).then_some(names)
+}

@@ -1,0 +1,352 @@
+//! Command lines that start a container: what they ask of the GPUs, and everything else in its place.
+
+use super::apptainer;
+use super::asked::{Asked, CommandLine, Engine, Variables, capabilities, is_requirement};
+use super::flags::{self, Dialect, Flag};
+use super::gpus_value::{self, GpusValue};
+use super::request::{Gpus, Request, cdi_name};
+use super::shell_words::Word;
+use super::unreadable::Unreadable;
+use std::collections::BTreeMap;
+
+/// Reads a command line.
+///
+/// # Errors
+///
+/// If it starts no container, asks for no GPU, or asks in a way whose meaning is unknown.
+pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
+    let (before, variables, rest) = beginning(words);
+    let Some(program) = rest.first() else { return read_variables(&variables) };
+    // Options alone, as they are quoted in messages.
+    if program.text.starts_with('-') {
+        let line = CommandLine { before, ..options(rest, Engine::Docker) };
+        return asked(line, &variables);
+    }
+    let engine = Engine::named(&program.text).ok_or_else(|| unknown_program(&program.text))?;
+    let (global, verb, behind) = verb(engine, &rest[1..])?;
+    let line = CommandLine { before, global, verb, ..options(behind, engine) };
+    if engine == Engine::Apptainer { apptainer::asked(line, &variables) } else { asked(line, &variables) }
+}
+
+/// `sudo -E NV_GPU=0`: what is before the program. `NV_GPU` is no longer among the words.
+fn beginning(words: &[Word]) -> (Vec<Word>, Variables, &[Word]) {
+    let (mut kept, mut variables, mut at) = (Vec::new(), Variables::new(), 0);
+    while let Some(word) = words.get(at) {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let assigned = word.text.split_once('=').filter(|(name, _)| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_name)
+        });
+        match (assigned, word.text.as_str()) {
+            (Some((name, value)), _) => {
+                variables.insert(name.to_owned(), value.to_owned());
+                if name != "NV_GPU" {
+                    kept.push(word.clone());
+                }
+            }
+            (None, "sudo" | "env" | "exec" | "time") => kept.push(word.clone()),
+            // Options of sudo; the user of -u is the word behind it.
+            (None, option) if option.starts_with('-') && !kept.is_empty() && is_sudo(&kept) => {
+                kept.push(word.clone());
+                if ["-u", "-g", "--user", "--group"].contains(&option) {
+                    at += 1;
+                    kept.extend(words.get(at).cloned());
+                }
+            }
+            (None, _) => break,
+        }
+        at += 1;
+    }
+    (kept, variables, words.get(at..).unwrap_or_default())
+}
+
+fn is_sudo(words: &[Word]) -> bool {
+    words.iter().any(|word| word.text == "sudo")
+}
+
+/// Variables without a command: `NVIDIA_VISIBLE_DEVICES=0,1`.
+fn read_variables(variables: &Variables) -> Result<Asked, Unreadable> {
+    let of_gpus = |name: &str| name.starts_with("NVIDIA_");
+    let flags: Vec<_> =
+        variables.iter().filter(|(name, _)| of_gpus(name)).map(|(n, v)| Flag::of_variable(n, v)).collect();
+    let engine = if variables.contains_key("NV_GPU") { Engine::NvidiaDocker } else { Engine::Docker };
+    if flags.is_empty() && engine == Engine::Docker {
+        return Err(Unreadable::new("there is no command line to translate").hint(HOW));
+    }
+    let line = CommandLine { flags, ..options(&[], engine) };
+    asked(line, variables)
+}
+
+/// What is typed.
+const HOW: &str = "give a command line in quotes, or a Compose or Kubernetes file: gpusetup container translate 'docker run --gpus all IMAGE'";
+
+fn options(words: &[Word], engine: Engine) -> CommandLine {
+    let dialect = if engine == Engine::Apptainer { Dialect::Apptainer } else { Dialect::Docker };
+    let (flags, count) = flags::read(words, dialect);
+    CommandLine {
+        before: Vec::new(),
+        engine,
+        global: Vec::new(),
+        verb: vec![Word::of("run")],
+        at: 0,
+        flags,
+        image: words.get(count).cloned(),
+        arguments: words.get(count + 1..).unwrap_or_default().to_vec(),
+        left_out: Vec::new(),
+    }
+}
+
+fn unknown_program(program: &str) -> Unreadable {
+    let unreadable = Unreadable::new(format!("{program:?} is no container engine that gpusetup knows")).hint(
+        "command lines of docker, nvidia-docker, podman, nerdctl, apptainer and singularity are read, and files of Compose and Kubernetes",
+    );
+    match program.rsplit('/').next() {
+        Some("docker-compose" | "podman-compose" | "kubectl" | "oc" | "k3s") => {
+            unreadable.hint("give the file: gpusetup container translate compose.yaml")
+        }
+        _ => unreadable,
+    }
+}
+
+/// The program's own options, what it is to do, and the words behind that.
+fn verb(engine: Engine, words: &[Word]) -> Result<(Vec<Word>, Vec<Word>, &[Word]), Unreadable> {
+    let verbs: &[&str] = match engine {
+        Engine::Apptainer => &["run", "exec", "shell"],
+        _ => &["run", "create"],
+    };
+    let mut global: Vec<Word> = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let is_verb = |word: Option<&Word>| word.is_some_and(|word| verbs.contains(&word.text.as_str()));
+        if is_verb(Some(word)) {
+            return Ok((global, vec![word.clone()], &words[at + 1..]));
+        }
+        if word.text == "container" && is_verb(words.get(at + 1)) {
+            return Ok((global, words[at..at + 2].to_vec(), &words[at + 2..]));
+        }
+        let is_value = global.last().is_some_and(|last| last.text.starts_with('-') && !last.text.contains('='));
+        if !word.text.starts_with('-') && !is_value {
+            let unreadable = Unreadable::new(format!("{:?} starts no container: only run and create do", word.text));
+            return Err(match word.text.as_str() {
+                "compose" => unreadable.hint("give the file: gpusetup container translate compose.yaml"),
+                "build" => {
+                    unreadable.hint("an image is built without GPUs; they are given to the containers that run it")
+                }
+                _ => unreadable,
+            });
+        }
+        global.push(word.clone());
+    }
+    Err(Unreadable::new("the command line starts no container: it has no run and no create").hint(HOW))
+}
+
+/// What the options ask for, one field for each way of asking.
+#[derive(Default)]
+struct Ways {
+    gpus: Option<GpusValue>,
+    has_runtime: bool,
+    devices: Vec<String>,
+    visible: Option<String>,
+    capabilities: Option<Vec<String>>,
+    requirements: BTreeMap<String, String>,
+}
+
+/// The request of a command line in Docker's manner.
+fn asked(line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> {
+    let all = line.clone();
+    let (line, ways) = divided(line, variables)?;
+    let mut notes = Vec::new();
+    let Some((gpus, from, is_mistaken)) = chosen(&line, &ways, variables, &mut notes)? else {
+        return Err(asks_for_none(&all, &ways));
+    };
+    let of_flag = ways.gpus.and_then(|value| value.capabilities);
+    let request = Request { gpus, capabilities: of_flag.or(ways.capabilities), requirements: ways.requirements };
+    Ok(Asked { line, request, from, notes, is_mistaken })
+}
+
+/// Takes the request out of the options. Requirements stay: in every form they are variables.
+fn divided(mut line: CommandLine, variables: &Variables) -> Result<(CommandLine, Ways), Unreadable> {
+    let (mut ways, mut kept, mut at) = (Ways::default(), Vec::new(), None);
+    for flag in std::mem::take(&mut line.flags) {
+        if takes(&flag, &mut ways, variables)? {
+            at.get_or_insert(kept.len());
+            kept.extend(flag.without_value());
+        } else {
+            kept.push(flag);
+        }
+    }
+    line.at = at.unwrap_or(0);
+    line.flags = kept;
+    Ok((line, ways))
+}
+
+/// Whether an option is a part of the request.
+fn takes(flag: &Flag, ways: &mut Ways, variables: &Variables) -> Result<bool, Unreadable> {
+    let known = |what: &str| match flag.is_replaced {
+        true => Err(Unreadable::new(format!(
+            "the value of {what} is replaced by the shell: {}",
+            flag.value.as_deref().unwrap_or_default()
+        ))
+        .hint("write the value itself: gpusetup does not know the shell's variables")),
+        false => Ok(()),
+    };
+    match (flag.name.as_str(), flag.value.as_deref()) {
+        ("--gpus", value) => {
+            known("--gpus")?;
+            let value = value.ok_or_else(|| Unreadable::new("--gpus has no value").hint("write --gpus all"))?;
+            if ways.gpus.is_some() {
+                return Err(Unreadable::new("--gpus is there twice"));
+            }
+            ways.gpus = Some(gpus_value::read(value)?);
+            Ok(true)
+        }
+        ("--runtime", Some("nvidia" | "nvidia-legacy" | "nvidia-cdi" | "nvidia-container-runtime")) => {
+            ways.has_runtime = true;
+            Ok(true)
+        }
+        ("--device", Some(value)) => match cdi_name(value) {
+            Some(name) => {
+                known("--device")?;
+                ways.devices.push(name.to_owned());
+                Ok(true)
+            }
+            None => Ok(false),
+        },
+        ("--env", _) => takes_variable(flag, ways, variables, &known),
+        _ => Ok(false),
+    }
+}
+
+fn takes_variable(
+    flag: &Flag,
+    ways: &mut Ways,
+    variables: &Variables,
+    known: &dyn Fn(&str) -> Result<(), Unreadable>,
+) -> Result<bool, Unreadable> {
+    let Some((name, value)) = flag.variable() else { return Ok(false) };
+    let is_about_gpus = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].contains(&name);
+    if !is_about_gpus && !is_requirement(name) {
+        return Ok(false);
+    }
+    known(name)?;
+    // Without a value it has that of the shell.
+    let value = value.map(str::to_owned).or_else(|| variables.get(name).cloned());
+    let value = value.ok_or_else(|| {
+        Unreadable::new(format!("the value of {name} is not known: the option takes it from the shell"))
+            .hint(format!("write it: -e {name}=all"))
+    })?;
+    match name {
+        "NVIDIA_VISIBLE_DEVICES" => ways.visible = Some(value),
+        "NVIDIA_DRIVER_CAPABILITIES" => ways.capabilities = capabilities(&value),
+        _ => {
+            ways.requirements.insert(name.to_owned(), value);
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The GPUs that are asked for, the form, and whether the engine refuses it as it is written.
+fn chosen(
+    line: &CommandLine,
+    ways: &Ways,
+    variables: &Variables,
+    notes: &mut Vec<String>,
+) -> Result<Option<(Gpus, &'static str, bool)>, Unreadable> {
+    let engine = line.engine;
+    let nv_gpu = variables.get("NV_GPU").filter(|value| !value.is_empty());
+    if let Some(value) = nv_gpu.filter(|_| engine != Engine::NvidiaDocker) {
+        notes.push(format!("NV_GPU={value} has no effect: only the program nvidia-docker reads it"));
+    }
+    if let Some(value) = &ways.gpus {
+        if let Some(visible) = &ways.visible {
+            notes.push(format!("NVIDIA_VISIBLE_DEVICES={visible} has no effect beside --gpus, and is left out"));
+        }
+        if engine == Engine::Podman {
+            notes.push("older versions of Podman ignore --gpus".to_owned());
+        }
+        notes.extend(value.correction.clone());
+        let from = form_of(engine, "docker");
+        return Ok(value.gpus.clone().map(|gpus| (gpus, from, value.correction.is_some())));
+    }
+    if !ways.devices.is_empty() {
+        let gpus = match ways.devices.iter().any(|name| name == "all") {
+            true => Gpus::All,
+            false => Gpus::of_names(&ways.devices)?,
+        };
+        return Ok(Some((gpus, form_of(engine, "cdi"), false)));
+    }
+    // The older wrapper passed several GPUs with blanks between them, too.
+    let nv_gpu = nv_gpu.filter(|_| engine == Engine::NvidiaDocker).map(|value| value.replace(' ', ","));
+    let runtime = form_of(engine, "runtime");
+    if let Some(visible) = nv_gpu.as_ref().or(ways.visible.as_ref()) {
+        if !ways.has_runtime && engine != Engine::NvidiaDocker {
+            notes.push(
+                "without --runtime=nvidia the variable has an effect only if nvidia is the engine's default runtime"
+                    .to_owned(),
+            );
+        }
+        return Ok(Gpus::of_variable(visible)?.map(|gpus| (gpus, runtime, false)));
+    }
+    if ways.has_runtime || engine == Engine::NvidiaDocker {
+        notes.push(
+            "the command line names no GPUs, so the image does: NVIDIA's CUDA images ask for all of them".to_owned(),
+        );
+        return Ok(Some((Gpus::All, runtime, false)));
+    }
+    Ok(None)
+}
+
+/// The form's name: Docker has several, the others one for each.
+fn form_of(engine: Engine, of_docker: &'static str) -> &'static str {
+    match engine {
+        Engine::NvidiaDocker => "nvidia-docker",
+        Engine::Podman => "podman",
+        Engine::Nerdctl => "nerdctl",
+        Engine::Docker | Engine::Apptainer | Engine::File => of_docker,
+    }
+}
+
+/// The refusal of a command line that asks for no GPU, with one that asks for all.
+fn asks_for_none(line: &CommandLine, ways: &Ways) -> Unreadable {
+    let mut unreadable = Unreadable::new("the command line asks for no GPU");
+    let is_request =
+        |word: &&Word| ["--gpus", "--runtime=nvidia", "nvidia.com/gpu="].iter().any(|part| word.text.contains(part));
+    if ways.gpus.is_some() {
+        unreadable.says = "--gpus 0 asks for no GPU: it is a number of GPUs, not an index".to_owned();
+        unreadable = unreadable.hint("for the GPU with the index 0: --gpus device=0");
+    } else if let (Some(word), Some(image)) = (line.arguments.iter().find(is_request), &line.image) {
+        let hint = format!(
+            "{} is behind the image {}, so it is an argument of the container's program",
+            word.text, image.text
+        );
+        unreadable = unreadable.hint(hint + ": write it before the image");
+    } else if let Some(visible) = &ways.visible {
+        unreadable = unreadable.hint(format!("NVIDIA_VISIBLE_DEVICES={visible} means that the container gets none"));
+    }
+    let has =
+        |part: &str| line.flags.iter().any(|flag| flag.value.as_deref().is_some_and(|value| value.starts_with(part)));
+    if has("CUDA_VISIBLE_DEVICES") {
+        unreadable = unreadable.hint("CUDA_VISIBLE_DEVICES only hides GPUs that a container has; it gives none");
+    }
+    if has("/dev/nvidia") {
+        unreadable = unreadable.hint("--device /dev/nvidia… passes the device file without the driver's libraries");
+    }
+    if line.engine == Engine::Podman {
+        unreadable.tries.push(with_all(line, "--device nvidia.com/gpu=all"));
+    } else {
+        unreadable.tries.push(with_all(line, "--gpus all"));
+    }
+    unreadable
+}
+
+/// The same command line with GPUs.
+fn with_all(line: &CommandLine, option: &str) -> String {
+    let program = if line.engine == Engine::Podman { "podman" } else { "docker" };
+    let is_kept = |flag: &&Flag| {
+        flag.name != "--gpus" && flag.variable().is_none_or(|(name, _)| name != "NVIDIA_VISIBLE_DEVICES")
+    };
+    let flags = line.flags.iter().filter(is_kept).flat_map(|flag| &flag.words);
+    let image = line.image.as_ref().map_or("IMAGE", |image| &image.written);
+    let words = [program, "run", option].into_iter().map(str::to_owned);
+    let rest = flags.map(|word| word.written.clone()).chain([image.to_owned()]);
+    words.chain(rest).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,302 @@
+//! Compose files, and Kubernetes' pods and what has a pod in it.
+
+use super::asked::{Asked, CommandLine, Engine, capabilities, is_requirement};
+use super::flags::Flag;
+use super::request::{Gpus, Request, cdi_name};
+use super::shell_words::{Word, split};
+use super::unreadable::Unreadable;
+use crate::text::is_hidden;
+use crate::yaml;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A container of a file.
+pub type Named = (String, Asked);
+
+/// Whether a text is a file of these, not a command line.
+pub fn is_one(text: &str) -> bool {
+    let is_key = |line: &str| ["services:", "apiVersion:", "kind:", "version:"].iter().any(|key| line.starts_with(key));
+    text.lines().any(is_key)
+}
+
+/// The containers that ask for GPUs.
+///
+/// # Errors
+///
+/// If it is no such file, or if no container asks for GPUs.
+pub fn read(text: &str) -> Result<Vec<Named>, Unreadable> {
+    let mut found = Vec::new();
+    for document in documents(text) {
+        let value: Value =
+            yaml::read_texts(&document).map_err(|e| Unreadable::new(format!("the file cannot be read: {e}")))?;
+        if let Some(services) = value.get("services").and_then(Value::as_object) {
+            for (name, service) in services {
+                found.extend(self::service(service)?.map(|asked| (name.clone(), asked)));
+            }
+        } else if let Some(pod) = pod(&value) {
+            found.extend(containers(pod)?);
+        }
+    }
+    match found.is_empty() {
+        true => Err(Unreadable::new("the file asks for no GPU")
+            .hint("Compose asks with deploy.resources.reservations.devices, gpus or runtime: nvidia; Kubernetes with nvidia.com/gpu among a container's limits")),
+        false => Ok(found),
+    }
+}
+
+/// The documents of a file.
+fn documents(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for line in text.lines() {
+        match (line.trim_end() == "---" || line.starts_with("--- "), all.last_mut()) {
+            (false, Some(last)) => {
+                last.push_str(line);
+                last.push('\n');
+            }
+            _ => all.push(String::new()),
+        }
+    }
+    let is_there = |text: &String| text.lines().any(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    all.into_iter().filter(is_there).collect()
+}
+
+/// A text, whose `$$` is a dollar sign. What Compose replaces is unknown.
+fn literal(text: &str) -> Result<String, Unreadable> {
+    let without = text.replace("$$", "");
+    if without.contains('$') {
+        return Err(Unreadable::new(format!("Compose replaces a part of {text:?}"))
+            .hint("write the values: docker compose config > compose.yaml"));
+    }
+    Ok(text.replace("$$", "$"))
+}
+
+fn texts(value: Option<&Value>) -> Vec<&str> {
+    match value {
+        Some(Value::String(text)) => vec![text.as_str()],
+        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The keys of a service that have a place in other forms.
+const KEYS: [&str; 7] = ["image", "command", "environment", "deploy", "gpus", "runtime", "container_name"];
+
+/// What a service asks for; none if it asks for no GPU.
+fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
+    let Some(keys) = service.as_object() else { return Ok(None) };
+    let variables = environment(keys.get("environment"));
+    let reservations = service.pointer("/deploy/resources/reservations/devices").and_then(Value::as_array);
+    let mut all = Vec::new();
+    for entry in reservations.into_iter().flatten() {
+        if is_nvidias(entry) {
+            all.push(reservation(entry)?);
+        }
+    }
+    let mut from = "compose";
+    match keys.get("gpus") {
+        Some(Value::String(word)) if word == "all" => all.push((Gpus::All, None)),
+        Some(Value::Array(entries)) => {
+            for entry in entries {
+                all.push(reservation(entry)?);
+            }
+        }
+        _ => {}
+    }
+    if keys.contains_key("gpus") {
+        from = "compose-gpus";
+    }
+    let devices: Vec<_> = texts(keys.get("devices")).into_iter().filter_map(cdi_name).collect();
+    if !devices.is_empty() {
+        all.push((if devices.contains(&"all") { Gpus::All } else { Gpus::of_names(&devices)? }, None));
+    }
+    let mut notes = Vec::new();
+    if all.is_empty() {
+        let has_runtime = keys.get("runtime").is_some_and(|runtime| runtime == "nvidia");
+        let visible = variables.iter().find(|(name, _)| *name == "NVIDIA_VISIBLE_DEVICES").map(|(_, value)| value);
+        let gpus = match visible {
+            Some(value) => Gpus::of_variable(&literal(value)?)?,
+            None if has_runtime => {
+                notes.push(
+                    "the file names no GPUs, so the image does: NVIDIA's CUDA images ask for all of them".to_owned(),
+                );
+                Some(Gpus::All)
+            }
+            None => None,
+        };
+        if visible.is_some() && !has_runtime {
+            notes.push(
+                "without runtime: nvidia the variable has an effect only if nvidia is the engine's default runtime"
+                    .to_owned(),
+            );
+        }
+        let Some(gpus) = gpus else { return Ok(None) };
+        from = "compose-runtime";
+        all.push((gpus, None));
+    }
+    if all.len() > 1 {
+        return Err(Unreadable::new("a service asks for GPUs in several places, and Docker decides which counts"));
+    }
+    let Some((gpus, named)) = all.pop() else { return Ok(None) };
+    let command = match keys.get("command") {
+        Some(Value::String(text)) => split(&literal(text)?)?,
+        command => texts(command).into_iter().map(|text| literal(text).map(Word::of)).collect::<Result<_, _>>()?,
+    };
+    let image = keys.get("image").and_then(Value::as_str).map(literal).transpose()?;
+    let left_out = keys.keys().filter(|key| !KEYS.contains(&key.as_str())).cloned().collect();
+    let values =
+        variables.iter().map(|(name, value)| Ok((*name, literal(value)?))).collect::<Result<Vec<_>, Unreadable>>()?;
+    let asked = asked(image, command, &values, left_out)?;
+    let named = named.or_else(|| of_variables(&values));
+    Ok(Some(Asked { request: Request { gpus, capabilities: named, ..asked.request }, from, notes, ..asked }))
+}
+
+/// Whether a reservation is of NVIDIA's devices.
+fn is_nvidias(entry: &Value) -> bool {
+    match entry.get("driver").and_then(Value::as_str) {
+        Some("nvidia") => true,
+        Some("cdi") => texts(entry.get("device_ids")).iter().any(|id| cdi_name(id).is_some()),
+        Some(_) => false,
+        None => texts(entry.get("capabilities")).iter().any(|name| ["gpu", "nvidia"].contains(name)),
+    }
+}
+
+fn reservation(entry: &Value) -> Result<(Gpus, Option<Vec<String>>), Unreadable> {
+    let ids = texts(entry.get("device_ids"));
+    let count = entry.get("count").and_then(Value::as_str);
+    let names: Vec<_> = ids.iter().map(|id| cdi_name(id).unwrap_or(id)).collect();
+    let gpus = match (names.as_slice(), count) {
+        ([], None | Some("all" | "-1")) => Gpus::All,
+        (["all"], None) => Gpus::All,
+        ([], Some(count)) => match count.parse() {
+            Ok(count @ 1..=super::request::MOST_GPUS) => Gpus::Count(count),
+            _ => return Err(Unreadable::new(format!("count: {count} is no number of GPUs"))),
+        },
+        (names, None) => Gpus::of_names(names)?,
+        (_, Some(_)) => return Err(Unreadable::new("count and device_ids are both there, which Compose refuses")),
+    };
+    let named = texts(entry.get("capabilities")).into_iter().filter(|name| !["gpu", "nvidia"].contains(name));
+    let named: Vec<_> = named.map(str::to_owned).collect();
+    Ok((gpus, (!named.is_empty()).then_some(named)))
+}
+
+/// The variables of a service: a list of NAME=VALUE, or a map.
+fn environment(value: Option<&Value>) -> Vec<(&str, &str)> {
+    match value {
+        Some(Value::Object(map)) => {
+            map.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect()
+        }
+        list => texts(list).into_iter().filter_map(|text| text.split_once('=')).collect(),
+    }
+}
+
+fn of_variables(variables: &[(&str, String)]) -> Option<Vec<String>> {
+    let (_, value) = variables.iter().find(|(name, _)| *name == "NVIDIA_DRIVER_CAPABILITIES")?;
+    capabilities(value)
+}
+
+/// A container of a file, whose GPUs are not known yet.
+fn asked(
+    image: Option<String>,
+    arguments: Vec<Word>,
+    variables: &[(&str, String)],
+    left_out: Vec<String>,
+) -> Result<Asked, Unreadable> {
+    // Texts of several lines are common, and keep to their quotes.
+    let is_strange = |text: &str| text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t'));
+    let texts = image.iter().chain(arguments.iter().map(|word| &word.text));
+    if texts.chain(variables.iter().map(|(_, value)| value)).any(|text| is_strange(text))
+        || variables.iter().any(|(name, _)| name.contains(is_hidden))
+    {
+        return Err(Unreadable::new("the file has a hidden character in an image, a command or a variable"));
+    }
+    let is_request = |name: &str| ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].contains(&name);
+    let flags =
+        variables.iter().filter(|(name, _)| !is_request(name)).map(|(name, value)| Flag::of_variable(name, value));
+    let requirements = variables.iter().filter(|(name, _)| is_requirement(name));
+    let line = CommandLine {
+        before: Vec::new(),
+        engine: Engine::File,
+        global: Vec::new(),
+        verb: vec![Word::of("run")],
+        flags: flags.collect(),
+        at: 0,
+        image: image.map(Word::of),
+        arguments,
+        left_out,
+    };
+    let requirements = requirements.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let request = Request { requirements, ..Request::of(Gpus::All) };
+    Ok(Asked { line, request, from: "compose", notes: Vec::new(), is_mistaken: false })
+}
+
+/// The spec of a pod, alone or in a Deployment, Job, CronJob and the like.
+fn pod(value: &Value) -> Option<&Map<String, Value>> {
+    let places =
+        ["/spec/containers", "/spec/template/spec/containers", "/spec/jobTemplate/spec/template/spec/containers"];
+    let place = places.iter().find(|place| value.pointer(place).is_some())?;
+    value.pointer(place.strip_suffix("/containers")?)?.as_object()
+}
+
+fn containers(pod: &Map<String, Value>) -> Result<Vec<Named>, Unreadable> {
+    let class = pod.get("runtimeClassName").and_then(Value::as_str);
+    let mut found = Vec::new();
+    let lists = ["containers", "initContainers"].into_iter().filter_map(|key| pod.get(key)?.as_array());
+    for container in lists.flatten() {
+        let Some((gpus, of_class)) = limits(container, class)? else { continue };
+        let entries = container.get("env").and_then(Value::as_array).into_iter().flatten();
+        let variables: Vec<_> = entries
+            .filter_map(|entry| {
+                Some((entry.get("name")?.as_str()?, entry.get("value")?.as_str()?.replace("$$(", "$(")))
+            })
+            .collect();
+        const KEYS: [&str; 6] = ["name", "image", "args", "env", "resources", "command"];
+        let mut left_out: Vec<_> = container.as_object().into_iter().flat_map(Map::keys).cloned().collect();
+        left_out.retain(|key| !KEYS.contains(&key.as_str()) || key == "command");
+        let args = texts(container.get("args")).into_iter().map(|text| Word::of(text.replace("$$(", "$("))).collect();
+        let image = container.get("image").and_then(Value::as_str).map(str::to_owned);
+        let name = container.get("name").and_then(Value::as_str).unwrap_or("container").to_owned();
+        let asked = asked(image, args, &variables, left_out)?;
+        let mut notes = Vec::new();
+        if of_class {
+            notes.push(
+                "without a limit the scheduler does not know of the GPUs: other pods may get the same ones".to_owned(),
+            );
+        }
+        let request = Request { gpus, capabilities: of_variables(&variables), ..asked.request };
+        found.push((name, Asked { request, from: "kubernetes", notes, ..asked }));
+    }
+    Ok(found)
+}
+
+/// The GPUs among the limits of a container, and whether only the runtime class gives them.
+fn limits(container: &Value, class: Option<&str>) -> Result<Option<(Gpus, bool)>, Unreadable> {
+    let limits = container.pointer("/resources/limits").or_else(|| container.pointer("/resources/requests"));
+    let (mut count, mut profiles) = (0, BTreeMap::new());
+    for (name, value) in limits.and_then(Value::as_object).into_iter().flatten() {
+        let Some(kind) = name.strip_prefix("nvidia.com/") else { continue };
+        let number = value.as_str().and_then(|text| text.parse().ok()).filter(|n| *n <= super::request::MOST_GPUS);
+        let number = number.ok_or_else(|| Unreadable::new(format!("{name}: {value} is no number of GPUs")))?;
+        match kind.strip_prefix("mig-") {
+            _ if number == 0 => {}
+            Some(profile) => drop(profiles.insert(profile.to_owned(), number)),
+            None if kind == "gpu" || kind == "gpu.shared" => count += number,
+            None => {}
+        }
+    }
+    match (count, profiles.is_empty()) {
+        (0, true) => {}
+        (count, true) => return Ok(Some((Gpus::Count(count), false))),
+        (0, false) => return Ok(Some((Gpus::Profiles(profiles), false))),
+        (_, false) => {
+            return Err(Unreadable::new("a container asks for whole GPUs and for MIG devices, and gets only one kind"));
+        }
+    }
+    let variables = container.get("env").and_then(Value::as_array).into_iter().flatten();
+    let visible = variables.filter(|entry| entry.get("name").is_some_and(|name| name == "NVIDIA_VISIBLE_DEVICES"));
+    let visible = visible.filter_map(|entry| entry.get("value")?.as_str()).next();
+    match (visible, class) {
+        (Some(value), _) => Ok(Gpus::of_variable(value)?.map(|gpus| (gpus, true))),
+        (None, Some("nvidia")) => Ok(Some((Gpus::All, true))),
+        (None, _) => Ok(None),
+    }
+}

@@ -1,0 +1,216 @@
+//! How a request is written in each form of a command line.
+
+use super::asked::{CommandLine, Engine};
+use super::flags::Flag;
+use super::form::{Form, Written, leave_out_flags, names, no_profile, variables, visible};
+use super::gpus_value::{self, CAPABILITIES};
+use super::request::{Device, Gpus, Request};
+use super::shell_words::Word;
+use super::write_file;
+use crate::text::quoted;
+
+/// Writes a request.
+pub fn write(line: &CommandLine, request: &Request, form: Form) -> Written {
+    let mut written = Written::new(form);
+    written.text = match form {
+        Form::Docker | Form::Nerdctl => gpus_flag(line, request, &mut written),
+        Form::Runtime => runtime(line, request, &mut written),
+        Form::Cdi | Form::Podman => cdi(line, request, &mut written),
+        Form::Compose | Form::ComposeGpus | Form::ComposeRuntime => write_file::compose(line, request, &mut written),
+        Form::Kubernetes => write_file::kubernetes(line, request, &mut written),
+        Form::Apptainer => apptainer(line, request, &mut written),
+        Form::Slurm => slurm(line, request, &mut written),
+    };
+    if written.text.is_some() && !line.left_out.is_empty() {
+        written.differs(format!("left out, because it has no place here: {}", line.left_out.join(", ")));
+    }
+    if written.text.is_some() && line.image.is_none() {
+        written.notes.push("IMAGE stands for the image, which was not given".to_owned());
+    }
+    written
+}
+
+fn gpus_flag(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+    let program = if written.form == Form::Nerdctl { "nerdctl" } else { "docker" };
+    let named = request.capabilities.as_deref().unwrap_or_default();
+    // The word `all` and capabilities that Docker does not know select no driver.
+    let in_flag = named.iter().all(|name| CAPABILITIES.contains(&name.as_str()));
+    match &request.gpus {
+        Gpus::Profiles(_) => return no_profile(written),
+        Gpus::DriverOnly => {
+            written.differs("--gpus has no word for the driver without a GPU");
+            return None;
+        }
+        _ => {}
+    }
+    let value = gpus_value::written(&request.gpus, if in_flag { named } else { &[] })?;
+    let mut words = vec!["--gpus".to_owned(), value];
+    if !in_flag {
+        words.extend(variable("NVIDIA_DRIVER_CAPABILITIES", &named.join(",")));
+    }
+    Some(command(line, program, &words, written))
+}
+
+fn variable(name: &str, value: &str) -> [String; 2] {
+    ["-e".to_owned(), quoted(&format!("{name}={value}"))]
+}
+
+fn runtime(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+    let mut words = vec!["--runtime=nvidia".to_owned()];
+    words.extend(variable("NVIDIA_VISIBLE_DEVICES", &visible(&request.gpus, written)?));
+    if let Some(capabilities) = &request.capabilities {
+        words.extend(variable("NVIDIA_DRIVER_CAPABILITIES", &capabilities.join(",")));
+    }
+    Some(command(line, "docker", &words, written))
+}
+
+fn cdi(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+    if request.gpus == Gpus::DriverOnly {
+        written.differs("CDI has no device for the driver without a GPU");
+        return None;
+    }
+    let names = names(&request.gpus, written)?;
+    let words: Vec<_> =
+        names.iter().flat_map(|name| ["--device".to_owned(), format!("nvidia.com/gpu={name}")]).collect();
+    if request.capabilities.is_some() {
+        written.differs(
+            "CDI has no driver capabilities: the container gets all parts of the driver that the specification lists",
+        );
+    }
+    if !request.requirements.is_empty() {
+        written.notes.push("engines do not check NVIDIA_REQUIRE_* for CDI devices".to_owned());
+    }
+    let program = match written.form {
+        Form::Podman => {
+            written.notes.push("on a host with SELinux, add --security-opt=label=disable".to_owned());
+            "podman"
+        }
+        _ => {
+            written
+                .notes
+                .push("the daemon must have CDI enabled; `docker info` shows its CDI spec directories".to_owned());
+            "docker"
+        }
+    };
+    Some(command(line, program, &words, written))
+}
+
+/// The command line with another program, and with these words in the place of the request.
+fn command(line: &CommandLine, program: &str, gpus: &[String], written: &mut Written) -> String {
+    let same = match line.engine {
+        Engine::Docker | Engine::NvidiaDocker => program == "docker",
+        Engine::Podman => program == "podman",
+        Engine::Nerdctl => program == "nerdctl",
+        Engine::Apptainer | Engine::File => false,
+    };
+    if !same && !line.global.is_empty() {
+        let options: Vec<_> = line.global.iter().map(|word| word.text.as_str()).collect();
+        written.differs(format!("left out, because they are options of another program: {}", options.join(" ")));
+    }
+    let of = |words: &[Word]| words.iter().map(|word| word.written.clone()).collect::<Vec<_>>();
+    let flags = |flags: &[Flag]| flags.iter().flat_map(|flag| of(&flag.words)).collect::<Vec<_>>();
+    let (before, behind) = line.flags.split_at(line.at);
+    let image = line.image.as_ref().map_or_else(|| "IMAGE".to_owned(), |image| image.written.clone());
+    let parts = [
+        of(&line.before),
+        vec![program.to_owned()],
+        if same { of(&line.global) } else { Vec::new() },
+        of(&line.verb),
+        flags(before),
+        gpus.to_vec(),
+        flags(behind),
+        vec![image],
+        of(&line.arguments),
+    ];
+    parts.concat().join(" ")
+}
+
+/// <https://apptainer.org/docs/user/latest/gpu.html>: `--nv` gives all GPUs, and CUDA is told which to use.
+fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+    let visible = match &request.gpus {
+        Gpus::All => None,
+        Gpus::Count(_) => Some(names(&request.gpus, written)?.join(",")),
+        Gpus::DriverOnly => {
+            written.differs("--nv gives all GPUs with the driver");
+            return None;
+        }
+        Gpus::Profiles(_) => return no_profile(written),
+        Gpus::Devices(devices) if devices.iter().any(|device| matches!(device, Device::Instance(..))) => {
+            written.differs("CUDA knows MIG devices only by their UUID: MIG-…, as `nvidia-smi -L` lists it");
+            return None;
+        }
+        Gpus::Devices(devices) => Some(devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
+    };
+    if request.capabilities.is_some() {
+        written.differs("--nv has no driver capabilities: the container gets all parts of the driver");
+    }
+    if !request.requirements.is_empty() {
+        written.notes.push("Apptainer does not check NVIDIA_REQUIRE_*".to_owned());
+    }
+    let mut words: Vec<_> = line.before.iter().map(|word| word.written.clone()).collect();
+    if let Some(visible) = visible {
+        // Its own order of GPUs is by speed: indexes would mean other ones.
+        words.push("APPTAINERENV_CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
+        words.push(format!("APPTAINERENV_CUDA_VISIBLE_DEVICES={visible}"));
+        written
+            .notes
+            .push("only CUDA programs keep to these GPUs; the device files of all are in the container".to_owned());
+    }
+    for (name, value) in variables(line, written) {
+        words.push(format!("APPTAINERENV_{name}={}", quoted(value)));
+    }
+    leave_out_flags(line, written);
+    words.extend(["apptainer", "run", "--nv"].map(str::to_owned));
+    words.push(match &line.image {
+        // What is below a folder or ends like this is a file already.
+        Some(image) if image.text.ends_with(".sif") || image.text.contains("://") => image.written.clone(),
+        Some(image) => format!("docker://{}", image.written),
+        None => "docker://IMAGE".to_owned(),
+    });
+    words.extend(line.arguments.iter().map(|word| word.written.clone()));
+    Some(words.join(" "))
+}
+
+/// <https://github.com/NVIDIA/pyxis/wiki/Usage>: the registry is divided from the image by `#`.
+fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+    let count = match &request.gpus {
+        Gpus::All => {
+            written.differs("Slurm asks for a number of GPUs: srun --gpus=NUMBER");
+            return None;
+        }
+        Gpus::DriverOnly => {
+            written.differs("Slurm has no word for the driver without a GPU");
+            return None;
+        }
+        Gpus::Profiles(_) => return no_profile(written),
+        Gpus::Devices(devices) if devices.iter().any(Device::is_instance) => {
+            written.differs("Slurm asks for MIG devices by the names that the site gave them in gres.conf");
+            return None;
+        }
+        Gpus::Devices(devices) => {
+            written.differs(format!("Slurm chooses the GPUs: it cannot be asked for {}", request.gpus.described()));
+            devices.len()
+        }
+        Gpus::Count(count) => *count as usize,
+    };
+    let image = line.image.as_ref().map_or("IMAGE", |image| &image.text);
+    if line.arguments.is_empty() {
+        written.differs("srun needs the command that the container runs, and none is given");
+        return None;
+    }
+    let mut words = vec!["srun".to_owned(), format!("--gpus={count}")];
+    let variables = variables(line, written);
+    if !variables.is_empty() || request.capabilities.is_some() {
+        let names: Vec<_> = variables.iter().map(|(name, _)| *name).collect();
+        let names = [names, request.capabilities.iter().map(|_| "NVIDIA_DRIVER_CAPABILITIES").collect()].concat();
+        written.differs(format!("left out, set them in the job: {}", names.join(", ")));
+    }
+    leave_out_flags(line, written);
+    let image = match image.split_once('/') {
+        Some((registry, rest)) if registry.contains(['.', ':']) => format!("{registry}#{rest}"),
+        _ => image.to_owned(),
+    };
+    words.push(quoted(&format!("--container-image={image}")));
+    words.extend(line.arguments.iter().map(|word| word.written.clone()));
+    Some(words.join(" "))
+}

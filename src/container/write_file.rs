@@ -1,0 +1,197 @@
+//! Compose files and pods. They have no shell: what a shell would replace is written as it is.
+
+use super::asked::CommandLine;
+use super::form::{Form, Written, leave_out_flags, variables, visible};
+use super::gpus_value::CAPABILITIES;
+use super::request::{Device, Gpus, Request};
+use super::shell_words::Word;
+use std::fmt::Write;
+
+/// A Compose file with one service.
+pub fn compose(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+    let form = written.form;
+    let mut environment: Vec<(String, String)> = Vec::new();
+    let gpus = if form == Form::ComposeRuntime {
+        environment.push(("NVIDIA_VISIBLE_DEVICES".to_owned(), visible(&request.gpus, written)?));
+        "    runtime: nvidia\n".to_owned()
+    } else {
+        reserved(request, written)?
+    };
+    let in_reservation = form == Form::Compose && are_dockers(request);
+    if let Some(capabilities) = request.capabilities.as_ref().filter(|_| !in_reservation) {
+        environment.push(("NVIDIA_DRIVER_CAPABILITIES".to_owned(), capabilities.join(",")));
+    }
+    environment.extend(variables(line, written).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    leave_out_flags(line, written);
+    let is_replaced = line.image.iter().chain(&line.arguments).any(|word| word.is_replaced);
+    if is_replaced {
+        written.differs("the shell replaces a part of the command line; Compose does not, and takes it literally");
+    }
+    // Compose replaces variables, too.
+    let literal = |text: &str| scalar(&text.replace('$', "$$"));
+    let mut out = format!("services:\n  app:\n    image: {}\n", literal(image(line)));
+    if !line.arguments.is_empty() {
+        let _ = writeln!(out, "    command: [{}]", list(&line.arguments, literal));
+    }
+    if !environment.is_empty() {
+        out += "    environment:\n";
+        for (name, value) in &environment {
+            let _ = writeln!(out, "      {}: {}", scalar(name), text_scalar(&value.replace('$', "$$")));
+        }
+    }
+    Some(out + &gpus)
+}
+
+fn image(line: &CommandLine) -> &str {
+    line.image.as_ref().map_or("IMAGE", |image| &image.text)
+}
+
+/// Whether Docker knows all of the capabilities.
+fn are_dockers(request: &Request) -> bool {
+    request.capabilities.iter().flatten().all(|name| CAPABILITIES.contains(&name.as_str()))
+}
+
+/// The reservation of devices, or the key `gpus`, which has the capability `gpu` without a word.
+fn reserved(request: &Request, written: &mut Written) -> Option<String> {
+    let which = match &request.gpus {
+        Gpus::All => "count: all".to_owned(),
+        Gpus::Count(count) => format!("count: {count}"),
+        Gpus::Devices(devices) => {
+            let ids: Vec<_> = devices.iter().map(|device| format!("'{device}'")).collect();
+            format!("device_ids: [{}]", ids.join(", "))
+        }
+        Gpus::DriverOnly => {
+            written.differs("a reservation has no word for the driver without a GPU");
+            return None;
+        }
+        Gpus::Profiles(_) => {
+            written.differs("only Kubernetes asks for MIG devices by their profile; name one that `nvidia-smi -L` lists: 0:1, MIG-…");
+            return None;
+        }
+    };
+    if written.form == Form::ComposeGpus {
+        return Some(match &request.gpus {
+            Gpus::All => "    gpus: all\n".to_owned(),
+            _ => format!("    gpus:\n      - driver: nvidia\n        {which}\n"),
+        });
+    }
+    let named = request.capabilities.iter().flatten().filter(|_| are_dockers(request));
+    let capabilities: Vec<_> = ["gpu"].into_iter().chain(named.map(String::as_str)).collect();
+    Some(format!(
+        "    deploy:\n      resources:\n        reservations:\n          devices:\n            - driver: nvidia\n              {which}\n              capabilities: [{}]\n",
+        capabilities.join(", ")
+    ))
+}
+
+/// A pod with one container.
+pub fn kubernetes(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+    let limits = match &request.gpus {
+        Gpus::Profiles(profiles) => {
+            profiles.iter().map(|(name, count)| (format!("nvidia.com/mig-{name}"), *count)).collect()
+        }
+        Gpus::Count(count) => vec![("nvidia.com/gpu".to_owned(), *count)],
+        Gpus::Devices(devices) if devices.iter().any(Device::is_instance) => {
+            written.differs("Kubernetes asks for MIG devices by their profile, not by name: nvidia.com/mig-1g.5gb: 1");
+            return None;
+        }
+        Gpus::Devices(devices) => {
+            written
+                .differs(format!("Kubernetes chooses the GPUs: it cannot be asked for {}", request.gpus.described()));
+            vec![("nvidia.com/gpu".to_owned(), u32::try_from(devices.len()).unwrap_or(u32::MAX))]
+        }
+        Gpus::All => {
+            written.differs("Kubernetes asks for a number of GPUs: nvidia.com/gpu: NUMBER");
+            return None;
+        }
+        Gpus::DriverOnly => {
+            written.differs("Kubernetes has no word for the driver without a GPU");
+            return None;
+        }
+    };
+    let mut environment: Vec<(String, String)> = Vec::new();
+    if let Some(capabilities) = &request.capabilities {
+        environment.push(("NVIDIA_DRIVER_CAPABILITIES".to_owned(), capabilities.join(",")));
+    }
+    environment.extend(variables(line, written).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    leave_out_flags(line, written);
+    if line.image.iter().chain(&line.arguments).any(|word| word.is_replaced) {
+        written.differs("the shell replaces a part of the command line; Kubernetes does not, and takes it literally");
+    }
+    // $(NAME) is a variable of the container's.
+    let literal = |text: &str| text.replace("$(", "$$(");
+    let mut out = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: app\nspec:\n  restartPolicy: Never\n  containers:\n    - name: app\n      image: {}\n",
+        scalar(image(line))
+    );
+    if !line.arguments.is_empty() {
+        let _ = writeln!(out, "      args: [{}]", list(&line.arguments, |text| scalar(&literal(text))));
+    }
+    if !environment.is_empty() {
+        out += "      env:\n";
+        for (name, value) in &environment {
+            let _ =
+                writeln!(out, "        - name: {}\n          value: {}", scalar(name), text_scalar(&literal(value)));
+        }
+    }
+    out += "      resources:\n        limits:\n";
+    for (name, count) in limits {
+        let _ = writeln!(out, "          {}: {count}", scalar(&name));
+    }
+    written
+        .notes
+        .push("if nvidia is not the default runtime of the nodes, add runtimeClassName: nvidia to the spec".to_owned());
+    Some(out)
+}
+
+fn list(words: &[Word], scalar: impl Fn(&str) -> String) -> String {
+    words.iter().map(|word| scalar(&word.text)).collect::<Vec<_>>().join(", ")
+}
+
+/// A text in YAML: plain if no reader can take it for anything else, or else in double quotes, as JSON writes it.
+fn scalar(text: &str) -> String {
+    const WORDS: [&str; 8] = ["true", "false", "yes", "no", "on", "off", "null", "y"];
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._/-:@".contains(c))
+        && !text.ends_with(':')
+        && text.len() > 1
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
+    if is_plain { text.to_owned() } else { text_scalar(text) }
+}
+
+/// The same, always in quotes: a value of a variable stays a text.
+fn text_scalar(text: &str) -> String {
+    crate::text::json(&serde_json::Value::from(text).to_string()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stay_texts_in_yaml() {
+        for text in [
+            "nvidia/cuda:12.4.1-base",
+            "python",
+            "1",
+            "yes",
+            "a: b",
+            "- x",
+            "'",
+            "\"",
+            "",
+            "{a}",
+            "#",
+            "a #b",
+            "on",
+            "~",
+            "\u{7}",
+        ] {
+            let read: serde_json::Value = crate::yaml::read_texts(&format!("key: {}\n", scalar(text))).expect(text);
+            assert_eq!(read["key"], text, "{}", scalar(text));
+        }
+        assert_eq!(
+            (scalar("nvidia/cuda:12.4.1"), scalar("no")),
+            ("nvidia/cuda:12.4.1".to_owned(), "\"no\"".to_owned())
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! Requests for GPUs, for people: each form can be copied, and what is said about it is a comment in it. Images that were checked.
+
+use crate::container::{Checked, ImageAnswer, Translated, TranslatedRequest};
+use crate::text::{one_line, wrapped};
+
+/// All requests of a text, in all forms.
+pub fn translated(all: &Translated) -> String {
+    all.requests.iter().map(request).collect::<Vec<_>>().join("\n")
+}
+
+fn request(request: &TranslatedRequest) -> String {
+    let name = request.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+    let mut out =
+        format!("# {}\n", one_line(&format!("{name}{} ({})", request.request.gpus.described(), request.from)));
+    if let Some(capabilities) = &request.request.capabilities {
+        out += &comment(&format!("parts of the driver: {}", capabilities.join(", ")));
+    }
+    request.notes.iter().for_each(|note| out += &comment(note));
+    for written in &request.forms {
+        out += &format!("\n# {}: {}\n", written.form, written.form.title());
+        written.differences.iter().for_each(|what| out += &comment(what));
+        match &written.text {
+            Some(text) => {
+                out += text.trim_end();
+                out.push('\n');
+            }
+            None => out += "#   cannot be expressed\n",
+        }
+        written.notes.iter().for_each(|note| out += &comment(note));
+    }
+    out
+}
+
+/// What is quoted in it may have several lines.
+fn comment(text: &str) -> String {
+    format!("#   {}\n", one_line(text))
+}
+
+/// Whether the host runs an image, and why.
+pub fn checked(result: &Checked, width: usize) -> String {
+    let says = match result.answer {
+        ImageAnswer::Runs => "runs on this driver",
+        ImageAnswer::RunsWithForwardCompatibility => "runs with the newer driver libraries that are in the image",
+        ImageAnswer::NeedsNoCuda => "says nothing of CUDA",
+        ImageAnswer::DoesNotRun => "does not run",
+        ImageAnswer::Unknown => "may run: that depends on what is not known",
+    };
+    let mut out = wrapped("", &format!("{} {says}.", one_line(&result.image)), width);
+    let known =
+        [("CUDA in the image", &result.cuda), ("driver", &result.driver), ("capabilities", &result.capabilities)];
+    for (name, value) in known {
+        if let Some(value) = value {
+            out += &wrapped("  ", &format!("{name}: {}", one_line(value)), width);
+        }
+    }
+    result.reasons.iter().for_each(|reason| out += &wrapped("  - ", &one_line(reason), width));
+    for command in &result.commands {
+        out += &format!("  try: {}\n", one_line(command));
+    }
+    out
+}

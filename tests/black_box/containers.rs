@@ -1,0 +1,599 @@
+//! `gpusetup container translate`: command lines from public threads and documentation in every form, and back.
+
+use crate::common::{run, run_with_input};
+use gpusetup::container::{Form, Found, Gpus, read};
+
+/// A command line as somebody published it, and by hand what the documentation says for it.
+struct Published {
+    /// The address of the thread or page; for a file of a repository, its number in an index of public files.
+    source: &'static str,
+    line: &'static str,
+    /// The same command line for Docker, with `{}` in place of the request.
+    docker: &'static str,
+    gpus: Which,
+    /// `--gpus`, and for `--runtime=nvidia` the value of the variable.
+    flag: &'static str,
+    /// The driver capabilities, as the variable has them.
+    capabilities: &'static str,
+}
+
+/// The GPUs, each by the value of `NVIDIA_VISIBLE_DEVICES`.
+#[derive(Clone, Copy)]
+enum Which {
+    All,
+    Count(u32),
+    These(&'static [&'static str]),
+}
+use Which::{All, Count, These};
+
+const fn published(
+    source: &'static str,
+    line: &'static str,
+    docker: &'static str,
+    gpus: Which,
+    flag: &'static str,
+) -> Published {
+    Published { source, line, docker, gpus, flag, capabilities: "" }
+}
+
+const PUBLISHED: [Published; 38] = [
+    published(
+        "https://github.com/NVIDIA/nvidia-docker/wiki/GPU-isolation-(version-1.0)",
+        "NV_GPU=0,1 nvidia-docker run -ti nvidia/cuda nvidia-smi",
+        "docker run {} -ti nvidia/cuda nvidia-smi",
+        These(&["0", "1"]),
+        r#"'"device=0,1"'"#,
+    ),
+    published(
+        "21597793603",
+        "NV_GPU=0 nvidia-docker run --rm -ti --shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864 -v /mnt/data:/mnt/data -u $(id -u):$(id -g) openai-gym:0.1",
+        "docker run {} --rm -ti --shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864 -v /mnt/data:/mnt/data -u $(id -u):$(id -g) openai-gym:0.1",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "602124928",
+        "NV_GPU=1 nvidia-docker run --ipc=host --network=host --rm -p8000:8000 -p8001:8001 -v ${PWD}/model_repo/:/models nvcr.io/nvidia/tritonserver:20.06-v1-py3 tritonserver --model-store=/models --log-verbose 1",
+        "docker run {} --ipc=host --network=host --rm -p8000:8000 -p8001:8001 -v ${PWD}/model_repo/:/models nvcr.io/nvidia/tritonserver:20.06-v1-py3 tritonserver --model-store=/models --log-verbose 1",
+        These(&["1"]),
+        "device=1",
+    ),
+    published(
+        "12309672598",
+        "NV_GPU=3 nvidia-docker run -d  --name=face_dtm  -v /srv/face_service:/workspace/  --entrypoint=\"tail\" face:latest -f /dev/null",
+        "docker run {} -d --name=face_dtm -v /srv/face_service:/workspace/ --entrypoint=\"tail\" face:latest -f /dev/null",
+        These(&["3"]),
+        "device=3",
+    ),
+    published(
+        "43393663126",
+        "sudo NV_GPU=0 nvidia-docker run \\\n  --volume $(pwd):/sentiment_analysis \\\n  --interactive \\\n  --tty \\\n  cgret/sentiment_analysis:sa_1.2-gpu-cuda9.0-cudnn7 \\\n  /bin/bash",
+        "sudo docker run {} --volume $(pwd):/sentiment_analysis --interactive --tty cgret/sentiment_analysis:sa_1.2-gpu-cuda9.0-cudnn7 /bin/bash",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "49628085748",
+        "sudo -E NV_GPU=0 nvidia-docker run --name=pix2pixmod_gpu0 -t -d -v ~/data/datasets:/pix2pix/datasets pix2pixmod_gpu0",
+        "sudo -E docker run {} --name=pix2pixmod_gpu0 -t -d -v ~/data/datasets:/pix2pix/datasets pix2pixmod_gpu0",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "38066408683",
+        "NV_GPU=0 nvidia-docker run -d --name `whoami`_training --rm -p 8888:8888 -v ~:/workspace yuibi/tosho_recommender_training:1.0",
+        "docker run {} -d --name `whoami`_training --rm -p 8888:8888 -v ~:/workspace yuibi/tosho_recommender_training:1.0",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "3507665475",
+        "$ NV_GPU=0,1 nvidia-docker run -d \\\n  --name torch-notebook \\\n  -p 8888:8888 \\\n  -p 6006:6006 \\\n  ccss17/torch-notebook\n  # arguments\n  # NV_GPU controls gpu isolation",
+        "docker run {} -d --name torch-notebook -p 8888:8888 -p 6006:6006 ccss17/torch-notebook",
+        These(&["0", "1"]),
+        r#"'"device=0,1"'"#,
+    ),
+    published(
+        "16962645823",
+        "nvidia-docker run -d -it --name gpus -p 8888:8888 -p 6008:6006 -v /raid:/raid sap-icn/dl-docker bash",
+        "docker run {} -d -it --name gpus -p 8888:8888 -p 6008:6006 -v /raid:/raid sap-icn/dl-docker bash",
+        All,
+        "all",
+    ),
+    published(
+        "https://github.com/NVIDIA/nvidia-docker/issues/1000",
+        "docker run -e NVIDIA_VISIBLE_DEVICES=0 --rm nvidia/cuda-ppc64le nvidia-smi",
+        "docker run {} --rm nvidia/cuda-ppc64le nvidia-smi",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "https://github.com/NVIDIA/nvidia-docker/issues/905",
+        "docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 -p 8500:8500 --mount type=bind,source=/home/eee/batching.conf,target=/models/batching.conf -e MODEL_NAME=my_model -t tensorflow/serving:latest-gpu --batching_parameters_file=/models/batching.conf --enable_batching",
+        "docker run {} -p 8500:8500 --mount type=bind,source=/home/eee/batching.conf,target=/models/batching.conf -e MODEL_NAME=my_model -t tensorflow/serving:latest-gpu --batching_parameters_file=/models/batching.conf --enable_batching",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "https://github.com/NVIDIA/nvidia-docker/issues/943",
+        "docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=2,3 $IMAGE_ID",
+        "docker run {} $IMAGE_ID",
+        These(&["2", "3"]),
+        r#"'"device=2,3"'"#,
+    ),
+    // Docker refuses this one: the list lacks its inner quotes.
+    published(
+        "https://github.com/NVIDIA/nvidia-docker/issues/1026",
+        "docker run --gpus device=0,1 nvidia/cuda:10.0-base nvidia-smi",
+        "docker run {} nvidia/cuda:10.0-base nvidia-smi",
+        These(&["0", "1"]),
+        r#"'"device=0,1"'"#,
+    ),
+    published(
+        "https://github.com/NVIDIA/nvidia-docker/issues/1257",
+        "docker run --gpus '\"device=2,3\"' nvidia/cuda:9.0-base nvidia-smi",
+        "docker run {} nvidia/cuda:9.0-base nvidia-smi",
+        These(&["2", "3"]),
+        r#"'"device=2,3"'"#,
+    ),
+    published(
+        "https://github.com/gpuopenanalytics/remote-docker-plugin/issues/38",
+        "docker run -t -d --network bridge --entrypoint /bin/sh --workdir /ws -v /data/ws:/ws -v /tmp:/tmp --gpus device=0,1,2 tensorflow/tensorflow:latest-gpu",
+        "docker run -t -d --network bridge --entrypoint /bin/sh --workdir /ws -v /data/ws:/ws -v /tmp:/tmp {} tensorflow/tensorflow:latest-gpu",
+        These(&["0", "1", "2"]),
+        r#"'"device=0,1,2"'"#,
+    ),
+    published(
+        "37585048251",
+        "docker run --gpus all nvidia/cuda:10.0-base nvidia-smi",
+        "docker run {} nvidia/cuda:10.0-base nvidia-smi",
+        All,
+        "all",
+    ),
+    published(
+        "37585048251",
+        "docker run --gpus 2 nvidia/cuda:10.0-base nvidia-smi",
+        "docker run {} nvidia/cuda:10.0-base nvidia-smi",
+        Count(2),
+        "2",
+    ),
+    published(
+        "https://docs.docker.com/engine/containers/gpu/",
+        "docker run -it --rm --gpus device=GPU-3a23c669-1f69-c64e-cf85-44e9b07e7a2a ubuntu nvidia-smi",
+        "docker run -it --rm {} ubuntu nvidia-smi",
+        These(&["GPU-3a23c669-1f69-c64e-cf85-44e9b07e7a2a"]),
+        "device=GPU-3a23c669-1f69-c64e-cf85-44e9b07e7a2a",
+    ),
+    published(
+        "32698467966",
+        "docker run --gpus '\"device=0,3\"' \\\n       -it --rm nvcr.io/nvidia/cuquantum-appliance:24.08-${march}",
+        "docker run {} -it --rm nvcr.io/nvidia/cuquantum-appliance:24.08-${march}",
+        These(&["0", "3"]),
+        r#"'"device=0,3"'"#,
+    ),
+    published(
+        "11718437601",
+        "docker run --gpus '\"device=6, 7\"' --shm-size 32g -p 30001:30001 --ipc=host lmsysorg/sglang:latest",
+        "docker run {} --shm-size 32g -p 30001:30001 --ipc=host lmsysorg/sglang:latest",
+        These(&["6", "7"]),
+        r#"'"device=6,7"'"#,
+    ),
+    published(
+        "18215199545",
+        "docker run -it --gpus device=0 --shm-size 32G -v /home:/workspace nvcr.io/nvidia/tensorrt:22.04-py3 bash",
+        "docker run -it {} --shm-size 32G -v /home:/workspace nvcr.io/nvidia/tensorrt:22.04-py3 bash",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "15734220636",
+        "docker run --gpus '\"device=1\"' --rm -p 20250:20250 -v /shared:/shared laituan245/chinese_event_coref:api bash -c \"/opt/conda/bin/python3.6 api.py --port 20250\"",
+        "docker run {} --rm -p 20250:20250 -v /shared:/shared laituan245/chinese_event_coref:api bash -c \"/opt/conda/bin/python3.6 api.py --port 20250\"",
+        These(&["1"]),
+        "device=1",
+    ),
+    Published {
+        source: "22611860573",
+        line: "docker run --rm --runtime=nvidia \\\n    -e NVIDIA_VISIBLE_DEVICES=2,3 \\\n    -e NVIDIA_DRIVER_CAPABILITIES=compute,utility \\\n    nvidia/cuda nvidia-smi",
+        docker: "docker run --rm {} nvidia/cuda nvidia-smi",
+        gpus: These(&["2", "3"]),
+        flag: r#"'"device=2,3","capabilities=compute,utility"'"#,
+        capabilities: "compute,utility",
+    },
+    Published {
+        source: "22611860573",
+        line: "docker run --rm --gpus 'all,\"capabilities=compute,utility\"' \\\n    nvidia/cuda:11.0.3-base-ubuntu20.04 nvidia-smi",
+        docker: "docker run --rm {} nvidia/cuda:11.0.3-base-ubuntu20.04 nvidia-smi",
+        gpus: All,
+        flag: r#"'all,"capabilities=compute,utility"'"#,
+        capabilities: "compute,utility",
+    },
+    Published {
+        source: "1478689584",
+        line: "docker run \\\n -p 2000-2002:2000-2002 \\\n --cpuset-cpus=\"0-5\" \\\n --runtime=nvidia \\\n --gpus 'all,\"capabilities=graphics,utility,display,video,compute\"' \\\n -e DISPLAY=$DISPLAY \\\n -v /tmp/.X11-unix:/tmp/.X11-unix \\\n -it \\\n carlasim/carla \\\n ./CarlaUE4.sh -opengl $1",
+        docker: "docker run -p 2000-2002:2000-2002 --cpuset-cpus=\"0-5\" {} -e DISPLAY=$DISPLAY -v /tmp/.X11-unix:/tmp/.X11-unix -it carlasim/carla ./CarlaUE4.sh -opengl $1",
+        gpus: All,
+        flag: r#"'all,"capabilities=graphics,utility,display,video,compute"'"#,
+        capabilities: "graphics,utility,display,video,compute",
+    },
+    // Docker does not know the capability `all`: it stays a variable.
+    Published {
+        source: "69598179176",
+        line: "docker run --rm --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=all -e NVIDIA_DRIVER_CAPABILITIES=all -v \"$PWD/media:/app/media:ro\" deep-live-cam-stream:latest python deploy/bench.py",
+        docker: "docker run --rm {} -v \"$PWD/media:/app/media:ro\" deep-live-cam-stream:latest python deploy/bench.py",
+        gpus: All,
+        flag: "all -e NVIDIA_DRIVER_CAPABILITIES=all",
+        capabilities: "all",
+    },
+    Published {
+        source: "32391945070",
+        line: "docker run --detach --tty --gpus 'all,\"capabilities=compute,utility,graphics\"' --ipc=host --env NVIDIA_DISABLE_REQUIRE=1 --env DISPLAY=${DISPLAY} --cap-add=SYS_PTRACE image",
+        docker: "docker run --detach --tty {} --ipc=host --env NVIDIA_DISABLE_REQUIRE=1 --env DISPLAY=${DISPLAY} --cap-add=SYS_PTRACE image",
+        gpus: All,
+        flag: r#"'all,"capabilities=compute,utility,graphics"'"#,
+        capabilities: "compute,utility,graphics",
+    },
+    Published {
+        source: "https://docs.docker.com/engine/containers/gpu/",
+        line: "docker run --gpus 'all,capabilities=utility' --rm ubuntu nvidia-smi",
+        docker: "docker run {} --rm ubuntu nvidia-smi",
+        gpus: All,
+        flag: "all,capabilities=utility",
+        capabilities: "utility",
+    },
+    published(
+        "https://github.com/NVIDIA/nvidia-container-runtime/issues/190",
+        "sudo docker run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi -L",
+        "sudo docker run --rm {} ubuntu nvidia-smi -L",
+        All,
+        "all",
+    ),
+    published(
+        "https://github.com/podman-container-tools/podman/issues/21158",
+        "$ podman run --rm --device nvidia.com/gpu=all --security-opt=label=disable ubuntu nvidia-smi -L",
+        "docker run --rm {} --security-opt=label=disable ubuntu nvidia-smi -L",
+        All,
+        "all",
+    ),
+    published(
+        "https://github.com/NVIDIA/nvidia-container-toolkit/issues/63",
+        "sudo podman run -ti --rm --device=nvidia.com/gpu=0 ubuntu:18.04 nvidia-smi -L",
+        "sudo docker run -ti --rm {} ubuntu:18.04 nvidia-smi -L",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "https://github.com/NVIDIA/nvidia-container-toolkit/issues/35",
+        "podman run --rm -ti --device=nvidia.com/gpu=gpu0 ubuntu nvidia-smi -L",
+        "docker run --rm -ti {} ubuntu nvidia-smi -L",
+        These(&["0"]),
+        "device=0",
+    ),
+    published(
+        "https://github.com/NVIDIA/nvidia-container-runtime/issues/190",
+        "sudo podman run --rm --gpus all ubuntu nvidia-smi -L",
+        "sudo docker run --rm {} ubuntu nvidia-smi -L",
+        All,
+        "all",
+    ),
+    published(
+        "8863593026",
+        "docker run --rm --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=all -v /mnt/blender_nfs/tarascope:/media -u $(id -u):$(id -g) tarascope tarascope-publisher --output-dir /media",
+        "docker run --rm {} -v /mnt/blender_nfs/tarascope:/media -u $(id -u):$(id -g) tarascope tarascope-publisher --output-dir /media",
+        All,
+        "all",
+    ),
+    published(
+        "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",
+        "$ sudo docker run --runtime=nvidia \\\n-e NVIDIA_VISIBLE_DEVICES=MIG-c7384736-a75d-5afc-978f-d2f1294409fd \\\nnvidia/cuda nvidia-smi",
+        "sudo docker run {} nvidia/cuda nvidia-smi",
+        These(&["MIG-c7384736-a75d-5afc-978f-d2f1294409fd"]),
+        "device=MIG-c7384736-a75d-5afc-978f-d2f1294409fd",
+    ),
+    published(
+        "68922548406",
+        "docker run --gpus '\"device=0:0\"' nvidia/cuda nvidia-smi",
+        "docker run {} nvidia/cuda nvidia-smi",
+        These(&["0:0"]),
+        "device=0:0",
+    ),
+    published(
+        "https://github.com/containerd/nerdctl/blob/main/docs/gpu.md",
+        "nerdctl run -it --rm --gpus all nvidia/cuda:12.3.1-base-ubuntu20.04 nvidia-smi",
+        "docker run -it --rm {} nvidia/cuda:12.3.1-base-ubuntu20.04 nvidia-smi",
+        All,
+        "all",
+    ),
+    published(
+        "44402499131",
+        "docker run -it --rm -p 5000:5000 -v .:/app --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 -m 32G --memory-reservation 8G --cpu-shares=80 --shm-size=32G xtreme1-image-object-detection-base env LANG=C.UTF-8 /bin/bash",
+        "docker run -it --rm -p 5000:5000 -v .:/app {} -m 32G --memory-reservation 8G --cpu-shares=80 --shm-size=32G xtreme1-image-object-detection-base env LANG=C.UTF-8 /bin/bash",
+        These(&["0"]),
+        "device=0",
+    ),
+];
+
+impl Published {
+    fn found(&self) -> Found {
+        let mut all = read(self.line).unwrap_or_else(|e| panic!("{}: {e:?}", self.source));
+        assert_eq!(all.len(), 1, "{}", self.source);
+        all.remove(0)
+    }
+
+    /// The value of `NVIDIA_VISIBLE_DEVICES`. A number is the first ones, as moby's daemon counts them.
+    fn visible(&self) -> Vec<String> {
+        match self.gpus {
+            All => vec!["all".to_owned()],
+            Count(count) => (0..count).map(|index| index.to_string()).collect(),
+            These(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    /// The request, in three forms of a command line.
+    fn expected(&self, form: Form) -> String {
+        let visible = self.visible();
+        let request = match form {
+            Form::Docker => format!("--gpus {}", self.flag),
+            Form::Runtime => {
+                let of_driver = match self.capabilities {
+                    "" => String::new(),
+                    names => format!(" -e NVIDIA_DRIVER_CAPABILITIES={names}"),
+                };
+                format!("--runtime=nvidia -e NVIDIA_VISIBLE_DEVICES={}{of_driver}", visible.join(","))
+            }
+            _ => visible.iter().map(|name| format!("--device nvidia.com/gpu={name}")).collect::<Vec<_>>().join(" "),
+        };
+        self.docker.replacen("{}", &request, 1)
+    }
+}
+
+#[test]
+fn published_command_lines_are_translated() {
+    for published in &PUBLISHED {
+        let found = published.found();
+        for form in [Form::Docker, Form::Runtime, Form::Cdi] {
+            let text = found.written(form).text;
+            assert_eq!(text.as_deref(), Some(&*published.expected(form)), "{}: {form}", published.source);
+        }
+        let podman = published.expected(Form::Podman).replacen("docker run", "podman run", 1);
+        assert_eq!(found.written(Form::Podman).text, Some(podman), "{}", published.source);
+    }
+}
+
+#[test]
+fn files_ask_for_the_same_gpus() {
+    for published in &PUBLISHED {
+        let found = published.found();
+        let text = |form: Form| found.written(form).text;
+        let device_ids = |names: &[&str]| {
+            format!("device_ids: [{}]", names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", "))
+        };
+        let (compose, limit) = match published.gpus {
+            All => ("count: all".to_owned(), None),
+            Count(count) => (format!("count: {count}"), Some(count as usize)),
+            These(names) if names.iter().any(|name| name.contains(':') || name.starts_with("MIG-")) => {
+                (device_ids(names), None)
+            }
+            These(names) => (device_ids(names), Some(names.len())),
+        };
+        let reserved = text(Form::Compose).expect("Compose has words for all of them");
+        assert!(reserved.contains(&format!("- driver: nvidia\n              {compose}\n")), "{reserved}");
+        let limits = text(Form::Kubernetes);
+        assert_eq!(limits.is_some(), limit.is_some(), "{}", published.source);
+        if let (Some(text), Some(count)) = (limits, limit) {
+            assert!(text.ends_with(&format!("limits:\n          nvidia.com/gpu: {count}\n")), "{text}");
+        }
+    }
+}
+
+/// A form that claims to say the same is read back as the same.
+#[test]
+fn what_is_written_is_read_back() {
+    let mut compared = 0;
+    for published in &PUBLISHED {
+        let found = published.found();
+        for form in Form::ALL {
+            let written = found.written(form);
+            let (Some(text), true) = (&written.text, is_about_the_gpus_alone(&written.differences)) else { continue };
+            // Nothing reads Slurm's.
+            if form == Form::Slurm {
+                continue;
+            }
+            let back = read(text).unwrap_or_else(|e| panic!("{}: {form}: {e:?}\n{text}", published.source));
+            assert_eq!(back[0].request(), found.request(), "{}: {form}\n{text}", published.source);
+            let again = back[0].written(form).text;
+            assert_eq!(again.as_ref(), Some(text), "{}: {form} is not written in the same way again", published.source);
+            compared += 1;
+        }
+    }
+    assert!(compared > 250, "{compared}");
+}
+
+/// Whether nothing of the request got lost: options and words of the shell are no part of it.
+fn is_about_the_gpus_alone(differences: &[String]) -> bool {
+    differences.iter().all(|text| text.starts_with("left out") || text.starts_with("the shell replaces"))
+}
+
+/// Some that give no container a GPU, though they look so.
+#[test]
+fn command_lines_without_gpus_get_a_command_that_has_some() {
+    let lines = [
+        ("docker run --rm ubuntu nvidia-smi", "asks for no GPU", "docker run --gpus all --rm ubuntu"),
+        // https://github.com/NVIDIA/nvidia-docker/issues/1000
+        ("NV_GPU=0 docker run --rm nvidia/cuda-ppc64le nvidia-smi", "asks for no GPU", "docker run --gpus all --rm"),
+        // 33725124041
+        (
+            "docker run -it --rm mfast --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 -v /a:/b",
+            "behind the image mfast",
+            "--gpus all -it",
+        ),
+        // 28479435755
+        (
+            "docker run -it segmentcacs --gpus device=0 nvidia/cuda",
+            "behind the image",
+            "docker run --gpus all -it segmentcacs",
+        ),
+        ("docker run --gpus 0 nvidia/cuda nvidia-smi", "--gpus device=0", "docker run --gpus all nvidia/cuda"),
+        ("docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=void x", "gets none", "docker run --gpus all"),
+        ("docker run -e CUDA_VISIBLE_DEVICES=0 x", "CUDA_VISIBLE_DEVICES only hides", "--gpus all"),
+        ("docker run --device=/dev/nvidia0 x", "without the driver's libraries", "--gpus all"),
+        ("podman run x", "asks for no GPU", "podman run --device nvidia.com/gpu=all x"),
+        ("apptainer exec x.sif python", "--nv", "apptainer exec --nv x.sif"),
+    ];
+    for (line, says, attempt) in lines {
+        let ran = run(&["container", "translate", line]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}");
+        assert!(ran.err.contains(says) && ran.err.contains(attempt), "{line}\n{}", ran.err);
+    }
+}
+
+#[test]
+fn other_texts_are_refused_with_what_helps() {
+    let lines = [
+        ("", "no command line"),
+        ("docker exec -it x bash", "starts no container"),
+        ("docker compose up", "give the file"),
+        ("docker build .", "built without GPUs"),
+        ("docker-compose up", "give the file"),
+        ("make", "no container engine"),
+        ("xhost + && NV_GPU=2 nvidia-docker run --rm x", "more than one command"),
+        ("docker run --gpus device=$GPU x", "write the value itself"),
+        ("NV_GPU=\"$i\" nvidia-docker run x", "shell's variables"),
+        ("docker run --gpus “device=0” x", "quotes of the keyboard"),
+        ("docker run --gpus 'all x", "without its end"),
+        ("docker run --gpus all x\u{200b}", "U+200B"),
+        ("docker run --gpus 4000000000 x", "--gpus takes"),
+        ("docker run --gpus 2000000000 x", "more GPUs than any host"),
+        ("docker run --gpus all --gpus 2 x", "twice"),
+        ("docker run -e NVIDIA_VISIBLE_DEVICES x", "not known"),
+    ];
+    for (line, says) in lines {
+        let ran = run(&["container", "translate", line]);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}\n{}", ran.err);
+        assert!(ran.err.contains(says), "{line}\n{}", ran.err);
+    }
+}
+
+/// Files from documentation, what they ask for, and how Docker is asked for the same.
+#[test]
+fn files_are_read() {
+    let files = [
+        // https://docs.docker.com/compose/how-tos/gpu-support/
+        (
+            "services:\n  test:\n    image: nvidia/cuda:12.9.0-base-ubuntu22.04\n    command: nvidia-smi\n    deploy:\n      resources:\n        reservations:\n          devices:\n            - driver: nvidia\n              count: 1\n              capabilities: [gpu]\n",
+            "docker run --gpus 1 nvidia/cuda:12.9.0-base-ubuntu22.04 nvidia-smi",
+        ),
+        (
+            "services:\n  test:\n    image: tensorflow/tensorflow:latest-gpu\n    command: python -c \"import tensorflow as tf;tf.test.gpu_device_name()\"\n    deploy:\n      resources:\n        reservations:\n          devices:\n          - driver: nvidia\n            device_ids: ['0', '3']\n            capabilities: [gpu]\n",
+            "docker run --gpus '\"device=0,3\"' tensorflow/tensorflow:latest-gpu python -c \"import tensorflow as tf;tf.test.gpu_device_name()\"",
+        ),
+        // https://docs.docker.com/reference/compose-file/services/#gpus
+        ("services:\n  model:\n    image: x\n    gpus: all\n", "docker run --gpus all x"),
+        (
+            "services:\n  model:\n    image: x\n    gpus:\n      - driver: nvidia\n        count: 2\n",
+            "docker run --gpus 2 x",
+        ),
+        // https://github.com/NVIDIA/nvidia-container-runtime/issues/190
+        (
+            "version: '3.8'\nservices:\n  runtime_test:\n    image: ubuntu:20.04\n    runtime: nvidia\n    environment:\n      - NVIDIA_VISIBLE_DEVICES=all\n    tty: true\n    command:\n      - bash\n      - -c\n      - nvidia-smi -L\n",
+            "docker run --gpus all ubuntu:20.04 bash -c 'nvidia-smi -L'",
+        ),
+        // 9340836254
+        (
+            "services:\n  exam_container:\n    image: 'exam:0.1'\n    environment:\n      - NVIDIA_VISIBLE_DEVICES=MIG-e138a708-679d-5075-ab88-ba8e298ec5d3 # the device\n    command: /bin/bash\n",
+            "docker run --gpus device=MIG-e138a708-679d-5075-ab88-ba8e298ec5d3 exam:0.1 /bin/bash",
+        ),
+        // https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: example-vector-add\nspec:\n  restartPolicy: OnFailure\n  containers:\n    - name: example-vector-add\n      image: \"registry.example/example-vector-add:v42\"\n      resources:\n        limits:\n          nvidia.com/gpu: 1\n",
+            "docker run --gpus 1 registry.example/example-vector-add:v42",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  template:\n    spec:\n      containers:\n        - {name: a, image: a}\n        - {name: b, image: b, env: [{name: NVIDIA_DRIVER_CAPABILITIES, value: \"compute,utility\"}], resources: {limits: {nvidia.com/gpu: \"2\"}}}\n",
+            "docker run --gpus '2,\"capabilities=compute,utility\"' b",
+        ),
+    ];
+    for (file, docker) in files {
+        let found = read(file).unwrap_or_else(|e| panic!("{e:?}\n{file}"));
+        assert_eq!(found.len(), 1, "{file}");
+        assert_eq!(found[0].written(Form::Docker).text.as_deref().map(plain), Some(plain(docker)), "{file}");
+    }
+}
+
+/// Without the quotes that a word can have or not.
+fn plain(line: &str) -> String {
+    line.replace(['\'', '"'], "")
+}
+
+/// A profile of MIG is asked for by Kubernetes only.
+#[test]
+fn a_mig_profile_stays_in_kubernetes() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: mig-pod\nspec:\n  containers:\n    - name: mig-test\n      image: nvidia/cuda:12.2.0-base-ubuntu22.04\n      resources:\n        limits:\n          nvidia.com/mig-1g.5gb: 1\n";
+    let found = read(pod).expect("a pod");
+    assert_eq!(found[0].request().gpus, Gpus::Profiles([("1g.5gb".to_owned(), 1)].into()));
+    for form in Form::ALL.into_iter().filter(|form| *form != Form::Kubernetes) {
+        let written = found[0].written(form);
+        assert!(written.text.is_none() && written.differences[0].contains("nvidia-smi -L"), "{form}");
+    }
+    let again = found[0].written(Form::Kubernetes).text.expect("itself");
+    assert_eq!(read(&again).expect("a pod")[0].request(), found[0].request());
+}
+
+#[test]
+fn files_that_ask_for_nothing_or_hide_something_are_refused() {
+    let files = [
+        ("services:\n  a:\n    image: x\n", "asks for no GPU"),
+        ("services:\n  a:\n    image: ${IMAGE}\n    gpus: all\n", "Compose replaces"),
+        ("services:\n  a:\n    image: \"x\\u001b[2J\"\n    gpus: all\n", "hidden character"),
+        ("services: [", "cannot be read"),
+        ("services:\n  a:\n    image: x\n    gpus: all\n    devices: [nvidia.com/gpu=all]\n", "several places"),
+        (
+            "kind: Pod\nspec:\n  containers:\n    - {name: a, resources: {limits: {nvidia.com/gpu: many}}}\n",
+            "no number of GPUs",
+        ),
+    ];
+    for (file, says) in files {
+        let e = read(file).expect_err(file);
+        assert!(e.says.contains(says), "{e:?}\n{file}");
+    }
+}
+
+#[test]
+fn one_form_is_printed_alone() {
+    let line = "NV_GPU=0,3 nvidia-docker run --rm nvidia/cuda nvidia-smi";
+    let ran = run(&["container", "translate", "--to", "docker", line]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "docker run --gpus '\"device=0,3\"' --rm nvidia/cuda nvidia-smi\n"));
+    // The words of a line, divided by the shell.
+    let words =
+        ["container", "translate", "--to", "cdi", "--", "docker", "run", "--gpus", "device=0", "x", "a b", "$HOME"];
+    assert_eq!(run(&words).out, "docker run --device nvidia.com/gpu=0 x 'a b' '$HOME'\n");
+    let ran = run_with_input(
+        &["container", "translate", "--to", "runtime", "-"],
+        "services:\n  a:\n    image: x\n    gpus: all\n",
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (0, "docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=all x\n"));
+    let ran = run(&["container", "translate", "--to", "kubernetes", "docker run --gpus all x"]);
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
+    assert!(ran.err.contains("nvidia.com/gpu: NUMBER"), "{}", ran.err);
+    // What the form cannot say is said beside it.
+    let ran = run(&["container", "translate", "--to", "kubernetes", line]);
+    assert!(ran.code == 0 && ran.err.contains("cannot be asked for GPUs 0, 3"), "{}{}", ran.out, ran.err);
+    let file = tempfile::tempdir().expect("a folder");
+    let path = file.path().join("compose.yaml");
+    std::fs::write(
+        &path,
+        "services:\n  a:\n    image: x\n    gpus: all\n  b:\n    image: y\n    gpus: [{device_ids: ['1']}]\n",
+    )
+    .expect("written");
+    let ran = run(&["container", "translate", "--to", "podman", path.to_str().expect("UTF-8")]);
+    assert_eq!(ran.out, "podman run --device nvidia.com/gpu=all x\n---\npodman run --device nvidia.com/gpu=1 y\n");
+}
+
+#[test]
+fn everything_that_is_printed_can_be_pasted() {
+    let ran = run(&["container", "translate", "docker run --gpus device=0,1 -v \"$PWD\":/x x python 'a b.py'"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    insta::with_settings!({snapshot_path => "containers", prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("translated", ran.out);
+    });
+}
