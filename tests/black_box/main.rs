@@ -25,6 +25,7 @@ mod compilers;
 mod completions;
 mod components;
 mod configuration;
+mod container_host;
 mod database;
 mod device;
 mod device_state;
