@@ -9,6 +9,7 @@ mod companion;
 mod compiler;
 mod driver;
 mod elf;
+mod engine;
 mod gpu;
 mod gpu_state;
 mod graphics;
@@ -40,6 +41,9 @@ pub use architecture::{UNKNOWN_ARCHITECTURE, machine};
 pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu};
 pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
+};
+pub use engine::{
+    ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, Seen, container_host, packaged_version,
 };
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
 pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
@@ -127,6 +131,9 @@ pub struct Facts {
     /// How the GPUs are partitioned, as their driver reports it; asked only for a plan that partitions them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<MigHost>,
+    /// Container engines and the toolkit that gives their containers GPUs; read only for a plan that sets them up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_host: Option<ContainerHost>,
     /// The installed driver.
     pub driver: Option<InstalledDriver>,
     /// Other drivers found besides `driver`: a mixed install.

@@ -136,7 +136,7 @@ impl Operation {
             Self::AddRepository(repository) => repository.stands(on),
             Self::Packages(wanted) => packages::stand(on, wanted),
             Self::Hold(hold) => hold.stands(on),
-            Self::Service(service) => service.stands(on),
+            Self::Service(service) => service.stands(on, planned),
             Self::Device(device) => device.stands(on, planned),
             Self::Reboot(_) => Ok(Standing::Needed),
         }

@@ -8,6 +8,7 @@ mod build;
 mod companions;
 pub mod compile;
 mod components;
+mod containers;
 mod context;
 mod driver;
 mod environment;
@@ -188,6 +189,10 @@ pub enum StepId {
     InstallDriver,
     /// What NVSwitches need besides the driver.
     InstallCompanions,
+    /// A container engine, and who may use it.
+    ContainerEngine,
+    /// NVIDIA's container toolkit, and the engines' configuration.
+    ContainerToolkit,
     /// The CUDA toolkit.
     InstallCuda,
     /// An add-on, such as cuDNN, in the toolkit.
@@ -349,8 +354,12 @@ impl Plan {
             if let Operation::Download(Download { url, sha256, .. }) = &mut act.operation {
                 *url = mirrors.of(database.published(sha256).as_deref().unwrap_or(url));
             }
-            if let Operation::AddRepository(AddRepository { name, url, .. }) = &mut act.operation {
+            if let Operation::AddRepository(AddRepository { name, url, keys, .. }) = &mut act.operation {
                 *url = mirrors.of(database.repository_published_as(name).as_deref().unwrap_or(url));
+                for key in keys {
+                    let published = database.key_published_as(&key.fingerprint);
+                    key.url = published.or(key.url.as_deref()).map(|url| mirrors.of(url));
+                }
             }
         }
         self

@@ -43,7 +43,7 @@ pub use known_host::KnownHost;
 pub use mig::MigRequest;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
-pub use settings::{ModuleOption, Settings, TokenFile, Updates};
+pub use settings::{CONTAINER_HOST, ContainerRequest, ModuleOption, Settings, TokenFile, Updates};
 pub use supply::Supply;
 pub use toolkit_method::{ToolkitMethod, toolkit_repository};
 
@@ -227,7 +227,9 @@ fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<
         return Err(Conflict::new(RuleId::System, sentence)
             .hint("download the driver from https://www.nvidia.com/drivers".to_owned()));
     }
-    if !request.driver.is_wanted() && !request.cuda.is_wanted() && request.frameworks.is_empty() {
+    let sets_up_containers = request.settings.containers.is_some();
+    if !request.driver.is_wanted() && !request.cuda.is_wanted() && request.frameworks.is_empty() && !sets_up_containers
+    {
         return Err(Conflict::request("nothing was requested: the driver and the toolkit are both left out")
             .hint(Hint::plan("with a driver", Change::Driver))
             .hint(Hint::plan("with a toolkit", Change::Toolkit)));

@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 })
+        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644, merged_from: None })
     }
 
     #[test]

@@ -131,6 +131,10 @@ fn take_back(
 ) -> Result<Vec<String>, Failure> {
     let (mut all_left, mut derived, mut folders) = (Vec::new(), Vec::new(), Vec::new());
     for owned in made {
+        if owned.restarts() {
+            derived.push(owned);
+            continue;
+        }
         let mut left = Vec::new();
         for way in owned.undo.iter().rev() {
             let stays = if owned.cut_off { way.perform_after_cut(on) } else { way.perform(on) };
@@ -148,12 +152,17 @@ fn take_back(
         all_left.extend(left);
     }
     // What is made of other files (the loader's cache, an initramfs), and was made again since, is made once more, of
-    // files that are now as they were.
+    // files that are now as they were. Daemons read them again.
     for owned in derived {
+        let mut left = Vec::new();
+        for way in owned.undo.iter().filter(|way| matches!(way, Undo::Restart { .. })) {
+            left.extend(way.perform(on).map_err(|e| owned.failed(&e))?);
+        }
+        all_left.extend(left.iter().cloned());
         if let Some(Operation::Run(run)) = &owned.operation {
             run.perform(on, None, &mut |_| {}).map_err(|e| owned.failed(&e))?;
         }
-        owned.is_undone(on, journal, Vec::new(), tell)?;
+        owned.is_undone(on, journal, left, tell)?;
     }
     // A folder that something was in may have gone since, with the tree that it is in.
     all_left.retain(|path| !folders.contains(path) || on.exists(path));
@@ -165,6 +174,11 @@ impl Owned {
     fn derives(&self) -> bool {
         matches!(&self.operation, Some(Operation::Run(Run { verified, creates, changes, removes, .. }))
             if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())
+    }
+
+    /// Whether it restarts a unit: that comes after everything that the unit reads.
+    fn restarts(&self) -> bool {
+        self.undo.iter().any(|way| matches!(way, Undo::Restart { .. }))
     }
 
     fn failed(&self, why: &dyn std::error::Error) -> Failure {

@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644 })
+        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644, merged_from: None })
     }
 
     /// A link that cannot be made as long as its end has another SONAME.

@@ -8,11 +8,12 @@ use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{
-    Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_offers, architecture_of, assumed_gpus,
-    assumptions, probe, stock,
+    ContainerHost, Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_offers, architecture_of,
+    assumed_gpus, assumptions, container_host, probe, stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
+use crate::resolve::Request;
 use crate::system::System;
 use crate::text::{quoted, quoted_path};
 use std::path::{Path, PathBuf};
@@ -72,6 +73,12 @@ pub fn no_such_system(e: &StockError) -> Problem {
     problem.hint(
         "on a host with that system, `gpusetup facts --json > FILE` writes what `gpusetup plan --facts FILE` reads",
     )
+}
+
+/// What a host has for containers, if the request sets them up.
+pub fn containers_of(system: &System, database: &Database, request: &Request) -> Option<ContainerHost> {
+    let asked = request.settings.containers.as_ref()?;
+    Some(container_host(system, database, asked.docker_user.as_deref()))
 }
 
 /// The facts, and what the host's repositories offer.

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::files::save;
-use super::host::{database, described, look_or_stock, no_gpus, system};
+use super::host::{containers_of, database, described, look_or_stock, no_gpus, system};
 use super::locked::{self, Locked};
 use super::mig;
 use super::options::{
@@ -110,6 +110,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     options.request.left_out_layers(machine).into_iter().for_each(super::say);
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
+        facts.container_host = containers_of(&system, database, &request);
         mig::request::prepare(&system, database, &mut facts, &mut request, false)?;
     }
     let has_gpus = !facts.gpus.is_empty();

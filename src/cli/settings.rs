@@ -219,7 +219,8 @@ impl SettingsOptions {
         if stops_users && mig.is_none() {
             return Err(Problem::usage("--mig-services: it is for --mig, which is not there"));
         }
-        Ok(Settings { states: states.into_iter().flatten().collect(), module_options, vgpu_token, updates, mig })
+        let states = states.into_iter().flatten().collect();
+        Ok(Settings { states, module_options, vgpu_token, updates, mig, containers: None })
     }
 }
 

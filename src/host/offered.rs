@@ -46,7 +46,7 @@ pub fn offered_by(offers: Option<&Versions>, facts: &Facts, database: &Database)
 }
 
 /// The driver packages that the database knows for the host's distribution, companions of independent versions, the headers of its
-/// kernel, and packages that only extra repositories have.
+/// kernel, packages that only extra repositories have, and container engines.
 fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> {
     let Some(distribution) = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like) else {
         return BTreeSet::new();
@@ -59,6 +59,11 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
     let independent = database.companions.iter().filter(|of| of.version == VersionRule::Own);
     let independent = independent.flat_map(|of| &of.packages);
     let independent = independent.filter(|p| p.package_manager.is_none_or(|of| of == manager)).map(|p| &p.name);
+    // They are known by their versions only for a plan about containers.
+    let is_for_containers = facts.container_host.is_some();
+    let toolkits = database.container_toolkits.iter().flat_map(|toolkit| &toolkit.packages);
+    let engines = database.engines.iter().filter_map(|engine| engine.packages_on(distribution)).flat_map(|p| &p.names);
+    let containers = toolkits.chain(engines).filter(|_| is_for_containers);
     let extra = distribution.extra_repositories.iter().flat_map(|r| &r.packages);
     let release = facts.kernel().unwrap_or_default();
     let headers = kernel_headers(facts, distribution).into_iter();
@@ -67,7 +72,7 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
         Some(KernelHeaders::ByName) | None => name,
     });
     let modules = distribution.fabric_modules_of(release);
-    of_driver.chain(independent).chain(extra).cloned().chain(headers).chain(modules).collect()
+    of_driver.chain(independent).chain(extra).chain(containers).cloned().chain(headers).chain(modules).collect()
 }
 
 /// The packages with the headers of the kernel that will run, by the names that select them, if the manager's lists show which

@@ -89,6 +89,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let rdma = rdma::rdma(reader, &managers);
     Ok(Facts {
         mig: None,
+        container_host: None,
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         compilers: compiler::compilers(reader, gcc.as_deref(), &machine.arch),
@@ -223,6 +224,8 @@ pub enum RepositoryUse {
     Driver,
     /// CUDA toolkits.
     Toolkit,
+    /// The toolkit for containers.
+    Containers,
 }
 
 /// The files that gpusetup writes on a host to add repositories.
@@ -270,12 +273,22 @@ fn added_repositories<'a>(database: &'a Database, os: &Os, arch: &str, of: Repos
     let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
     let of_drivers = offers.iter().filter_map(|offer| offer.repository.adds.as_deref());
     let of_companions = distribution.and_then(|d| d.companion_repository.as_deref());
-    let ids: BTreeSet<&str> = of_drivers.chain(of_companions).collect();
+    let ids: BTreeSet<&str> = match of {
+        RepositoryUse::Driver | RepositoryUse::Toolkit => of_drivers.chain(of_companions).collect(),
+        RepositoryUse::Containers => {
+            let manager = distribution.map(|d| d.package_manager);
+            manager
+                .and_then(|manager| database.container_repository(manager))
+                .map(|r| r.id.as_str())
+                .into_iter()
+                .collect()
+        }
+    };
     let known = |repository: &'a PackageRepository| {
         let format = packages::of(repository.package_manager).added.as_ref()?;
         let fingerprints = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
         let name = match of {
-            RepositoryUse::Driver => repository.name_for(arch)?,
+            RepositoryUse::Driver | RepositoryUse::Containers => repository.name_for(arch)?,
             RepositoryUse::Toolkit => repository.toolkit.as_ref().and_then(|_| repository.toolkit_name_for(arch))?,
         };
         Some(AddedRepository { format, name, fingerprints })

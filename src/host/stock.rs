@@ -90,6 +90,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
     let (gpus, nvswitches, without_ids) = lspci.map(|text| listed_gpus(text, database)).unwrap_or_default();
     Ok(Facts {
         mig: None,
+        container_host: None,
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         machine: Machine {

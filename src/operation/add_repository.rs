@@ -60,6 +60,9 @@ pub struct AddRepository {
 pub struct RepositoryKey {
     /// The name of its file, beside the repository's lists.
     pub file: String,
+    /// The address of that file, if it is elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// The fingerprint that it must have, in upper-case hexadecimal.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = "^[0-9A-F]{40}$")))]
     pub fingerprint: String,
@@ -146,7 +149,7 @@ impl AddRepository {
 
     /// The address of a key.
     pub fn url_of(&self, key: &RepositoryKey) -> String {
-        format!("{}/{}", self.url, key.file)
+        key.url.clone().unwrap_or_else(|| format!("{}/{}", self.url, key.file))
     }
 
     fn key_paths(&self, format: &RepositoryFormat) -> Vec<PathBuf> {
@@ -163,7 +166,7 @@ impl AddRepository {
     pub fn files_with(&self, keys: &[PathBuf]) -> Vec<WriteFile> {
         let Some(format) = self.format() else { return Vec::new() };
         let files = (format.paths)(&self.name).into_iter().zip((format.texts)(&self.with_keys(keys)));
-        files.map(|(path, content)| WriteFile { path, content, mode: MODE }).collect()
+        files.map(|(path, content)| WriteFile { path, content, mode: MODE, merged_from: None }).collect()
     }
 
     fn with_keys<'a>(&'a self, keys: &'a [PathBuf]) -> NewRepository<'a> {
@@ -238,7 +241,7 @@ impl AddRepository {
             let missing = || RepositoryError::Key { from: self.url_of(key), why: "it was not fetched".to_owned() };
             let content = key.cached(on)?.ok_or_else(missing)?;
             expired.extend(expired_since(&content));
-            all.push(WriteFile { path: (format.key)(&key.fingerprint), content, mode: MODE });
+            all.push(WriteFile { path: (format.key)(&key.fingerprint), content, mode: MODE, merged_from: None });
         }
         // zypper would take what an expired key signs. While keys change, one of them may have expired.
         if let [since, ..] = &expired[..]
@@ -254,7 +257,7 @@ impl AddRepository {
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System, backups: &mut Backups) -> Result<Vec<Undo>, RepositoryError> {
         let mut undo = Vec::new();
-        for WriteFile { path, content, mode } in self.contents(on)? {
+        for WriteFile { path, content, mode, .. } in self.contents(on)? {
             let failed = |source| RepositoryError::Io { path: path.clone(), source };
             let after = Node::File { sha256: sha256(&content), mode, uid: 0, gid: 0 };
             undo.extend(missing_parents(on, &path));

@@ -50,6 +50,7 @@ impl Undo {
                 None
             }
             Self::Unit { unit, enabled } => return service::restore(on, unit, *enabled),
+            Self::Restart { unit } => return service::restart(on, unit),
             Self::Tree { path } => {
                 nothing_is_mounted_below(on, path)?;
                 on.remove_tree(path)?;

@@ -44,7 +44,8 @@ fn do_and_undo(on: &System, operation: &Operation) -> Vec<String> {
 fn a_file_comes_and_goes_with_the_folders_made_for_it() {
     let Tree { on, _dir } = tree();
     let path = PathBuf::from("/etc/profile.d/gpusetup-cuda.sh");
-    let write = Operation::WriteFile(WriteFile { path: path.clone(), content: "x\n".into(), mode: 0o644 });
+    let write =
+        Operation::WriteFile(WriteFile { path: path.clone(), content: "x\n".into(), mode: 0o644, merged_from: None });
     assert_eq!(write.stands(&on, false).expect("seen"), Standing::Needed);
     perform(&on, &write).expect("done");
     assert_eq!(write.stands(&on, false).expect("seen"), Standing::Satisfied);
@@ -54,10 +55,49 @@ fn a_file_comes_and_goes_with_the_folders_made_for_it() {
 }
 
 #[test]
+fn a_merged_file_is_written_only_over_the_text_that_it_was_made_from() {
+    let Tree { on, _dir } = tree();
+    on.make_directories("/etc", 0o755).expect("made");
+    on.write("/etc/f", b"theirs\n", 0o600).expect("written");
+    let merged_from = Some(crate::sum::sha256("theirs\n"));
+    let write = WriteFile { path: "/etc/f".into(), content: "theirs\nours\n".into(), mode: 0o600, merged_from };
+    let write = Operation::WriteFile(write);
+    assert_eq!(write.stands(&on, false).expect("seen"), Standing::Needed);
+    on.write("/etc/f", b"changed\n", 0o600).expect("written");
+    let Standing::Conflict(why) = write.stands(&on, false).expect("seen") else { panic!("it would be lost") };
+    assert!(why.contains("/etc/f has changed since the plan was made"), "{why}");
+    on.write("/etc/f", b"theirs\n", 0o600).expect("written");
+    assert_eq!(do_and_undo(&on, &write), [""; 0]);
+    assert_eq!(on.read_text("/etc/f").expect("read").as_deref(), Some("theirs\n"));
+    on.link("/etc/f", Path::new("g")).expect("linked");
+    assert!(matches!(write.stands(&on, false), Ok(Standing::Conflict(_))));
+}
+
+#[test]
+fn a_restart_is_needed_when_the_planner_says_so() {
+    let Tree { on, _dir } = tree();
+    let restart = Operation::Service(Service::restart("docker.service"));
+    assert_eq!(restart.stands(&on, false).expect("known"), Standing::Needed);
+    assert_eq!(restart.stands(&on, true).expect("known"), Standing::Satisfied);
+    assert_eq!(restart.describe(), "restart docker.service");
+    assert_eq!(restart.shell(), "systemctl try-restart docker.service\n");
+    let Operation::Service(service) = &restart else { panic!("a service") };
+    let undo = service.intend(&on).expect("known");
+    // Nothing runs in a tree.
+    service.perform(&on).expect("done");
+    assert_eq!(undo.iter().flat_map(|u| u.perform(&on).expect("undone")).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
 fn a_file_that_somebody_changed_since_is_left() {
     let Tree { on, _dir } = tree();
     on.make_directories("/etc", 0o755).expect("made");
-    let write = Operation::WriteFile(WriteFile { path: "/etc/f".into(), content: "ours\n".into(), mode: 0o644 });
+    let write = Operation::WriteFile(WriteFile {
+        path: "/etc/f".into(),
+        content: "ours\n".into(),
+        mode: 0o644,
+        merged_from: None,
+    });
     let undo = intend(&on, &write, &mut Backups::new("/b".into(), 0)).expect("noted");
     perform(&on, &write).expect("done");
     on.write("/etc/f", b"ours\nand theirs\n", 0o644).expect("written");
@@ -71,7 +111,15 @@ fn what_stood_before_comes_back_with_its_mode() {
     on.make_directories("/etc", 0o755).expect("made");
     on.write("/etc/f", b"theirs", 0o600).expect("written");
     let before = on.node("/etc/f").expect("seen");
-    do_and_undo(&on, &Operation::WriteFile(WriteFile { path: "/etc/f".into(), content: "ours".into(), mode: 0o644 }));
+    do_and_undo(
+        &on,
+        &Operation::WriteFile(WriteFile {
+            path: "/etc/f".into(),
+            content: "ours".into(),
+            mode: 0o644,
+            merged_from: None,
+        }),
+    );
     assert_eq!(on.node("/etc/f").expect("seen"), before);
 }
 

@@ -66,6 +66,11 @@ pub enum Undo {
         /// Whether it was enabled.
         enabled: bool,
     },
+    /// A unit is restarted if it runs, after everything else was undone.
+    Restart {
+        /// The systemd unit.
+        unit: String,
+    },
     /// A GPU gets a piece of its state back.
     Device {
         /// The GPU, by its bus address or its UUID.

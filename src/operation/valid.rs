@@ -198,8 +198,9 @@ impl Operation {
     /// Whether it can be carried out at all, downloads being kept in `cache`.
     pub fn valid(&self, cache: &Path) -> Valid {
         match self {
-            Self::WriteFile(WriteFile { path: at, mode, content: _ }) => {
+            Self::WriteFile(WriteFile { path: at, mode, content: _, merged_from }) => {
                 path(at)?;
+                merged_from.iter().try_for_each(|sum| checksum(sum))?;
                 if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode for {at:?}")) }
             }
             Self::CopyFile(CopyFile { from, sha256, path: at, mode }) => {
@@ -255,7 +256,7 @@ impl Operation {
             Self::Hold(Hold { manager: _, packages, driver: _, held: _ }) => {
                 packages.iter().try_for_each(|name| packages_named(name))
             }
-            Self::Service(Service { unit: name, enabled: _ }) => unit(name),
+            Self::Service(Service { unit: name, enabled: _, restart: _ }) => unit(name),
             Self::Device(Device { gpu: name, state, if_supported: _ }) => {
                 gpu(name)?;
                 state.others().iter().try_for_each(|other| gpu(other))
@@ -289,6 +290,7 @@ impl AddRepository {
         }
         for key in keys {
             plain(&key.file, "._-")?;
+            key.url.iter().try_for_each(|address| url(address))?;
             fingerprint(&key.fingerprint)?;
             within(&key.to, cache)?;
             if key.content.as_ref().is_some_and(|text| text.len() as u64 > MOST_KEY) {
@@ -360,7 +362,7 @@ impl Undo {
                 again.iter().try_for_each(|command| argv(command))?;
                 keys.iter().try_for_each(|key| fingerprint(key))
             }
-            Self::Unit { unit: name, enabled: _ } => unit(name),
+            Self::Unit { unit: name, enabled: _ } | Self::Restart { unit: name } => unit(name),
             Self::Device { gpu: name, before: _, after: _ } => gpu(name),
             Self::Aside { path: at, aside: to } => {
                 path(at)?;
@@ -497,7 +499,12 @@ mod tests {
             refused(&unpack(from, to, bytes));
         }
         for mode in [0o4755, 0o666, 0o777, u32::MAX] {
-            refused(&Operation::WriteFile(WriteFile { path: "/etc/f".into(), content: String::new(), mode }));
+            refused(&Operation::WriteFile(WriteFile {
+                path: "/etc/f".into(),
+                content: String::new(),
+                mode,
+                merged_from: None,
+            }));
         }
         refused(&Operation::Link(Link { path: "/etc/f".into(), target: "".into(), soname: None }));
     }
@@ -526,7 +533,7 @@ mod tests {
             assert_eq!(Operation::Packages(packages).valid(Path::new(CACHE)), Ok(()), "{name}");
         }
         for name in ["-x", "", "a b", "../x.service", "a\n"] {
-            refused(&Operation::Service(Service { unit: name.to_owned(), enabled: true }));
+            refused(&Operation::Service(Service { unit: name.to_owned(), enabled: true, restart: false }));
             assert!(Undo::Unit { unit: name.to_owned(), enabled: true }.valid(Path::new("/b")).is_err(), "{name}");
         }
     }

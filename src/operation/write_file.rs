@@ -21,6 +21,11 @@ pub struct WriteFile {
     pub content: String,
     /// The permission bits of the file, as a number: 420 is 0644.
     pub mode: u32,
+    /// The SHA-256 of the text that this one was made from, for a file of somebody else. With any other text, the file has changed
+    /// since the plan was made and is not written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<crate::sum::Sha256Text>"))]
+    pub merged_from: Option<String>,
 }
 
 impl WriteFile {
@@ -31,6 +36,12 @@ impl WriteFile {
                 Standing::Satisfied
             }
             Node::Directory | Node::Other => Standing::Conflict(format!("{} is no file", self.path.display())),
+            Node::File { sha256: sum, .. } if self.merged_from.as_ref().is_some_and(|from| *from != sum) => {
+                Standing::Conflict(format!("{} has changed since the plan was made", self.path.display()))
+            }
+            Node::Link { .. } if self.merged_from.is_some() => {
+                Standing::Conflict(format!("{} has become a link since the plan was made", self.path.display()))
+            }
             Node::Absent | Node::File { .. } | Node::Link { .. } => Standing::Needed,
         })
     }

@@ -4,9 +4,9 @@ use super::blocked::{keeps_out, kept_out, let_load};
 use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, driver, environment,
-    estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository, requested,
-    staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
+    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers, driver,
+    environment, estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository,
+    requested, staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};
@@ -103,8 +103,9 @@ fn without_blocked(host: &KnownHost, mut conflict: Conflict) -> Conflict {
 
 /// What would fit, and why it is refused all the same.
 fn blocks(host: &KnownHost, request: &Request, blocked: &Conflict) -> Option<String> {
-    let selection = host.choose(request).ok()?.selection();
-    Some(format!("{} fits, but is blocked, too: {blocked}", summary(&selection)))
+    let chosen = summary(&host.choose(request).ok()?.selection());
+    let what = if chosen.is_empty() { "the suggestion" } else { &chosen };
+    Some(format!("{what} fits, but is blocked, too: {blocked}"))
 }
 
 /// The limits of a plan that is suggested.
@@ -145,6 +146,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     fabric::not_without_peers(&context)?;
     requested::not_without_source(host.database, &context)?;
     unsuited::not_unsuited(&context)?;
+    containers::not_refused(&context)?;
     Ok(chosen)
 }
 
@@ -178,6 +180,8 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
         steps.push(reboot(why));
     }
     steps.extend(companions::set_up_companions(context).into_iter().chain(companions::without_peers(context)));
+    steps.extend(containers::install_engine(context));
+    steps.extend(containers::container_toolkit(context));
     let settings_reboot = gpu_settings::why_reboot(context).or(options_reboot.filter(|_| !early && !late));
     steps.extend([vgpu_licence::vgpu_licence(context), updates::updates(context)]);
     // A reset for a change of MIG mode takes settings away.
@@ -459,6 +463,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             let text = format!("nvcc of CUDA {version} needs gcc {least} or newer, but the system's gcc is {have}");
             say(CheckId::GS705, text);
         }
+    }
+    for text in containers::warnings(context) {
+        say(CheckId::GS803, text);
     }
     for unreadable in context.facts.unreadable_gpus() {
         say(

@@ -37,7 +37,7 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
         acts.extend(load_driver(context));
     }
     acts.extend(companions.own_modules().flat_map(|(of, module)| load_module(context, of, module)));
-    let start = |unit: &str| Operation::Service(Service { unit: unit.to_owned(), enabled: true });
+    let start = |unit: &str| Operation::Service(Service { unit: unit.to_owned(), enabled: true, restart: false });
     let is_kept = companions.driver_is_kept;
     acts.extend(units.map(|(unit, is_enabled)| Act { operation: start(unit), satisfied: is_kept && is_enabled }));
     if acts.is_empty() {
@@ -72,7 +72,7 @@ pub fn without_peers(context: &StepContext) -> Option<Step> {
 fn name_peers(context: &StepContext, file: &str, running: &[String]) -> Vec<Act> {
     let addresses: BTreeSet<_> = context.request.imex_peers.iter().map(IpAddr::to_canonical).collect();
     let content = addresses.iter().map(|address| format!("{address}\n")).collect();
-    let write = context.file(WriteFile { path: file.into(), content, mode: 0o644 }.into());
+    let write = context.file(WriteFile { path: file.into(), content, mode: 0o644, merged_from: None }.into());
     let is_stale = !write.satisfied && !context.facts.machine.is_tree;
     let restart = |unit: &String| Act::needed(Run::new(["systemctl", "restart", unit], 120));
     let restarts = running.iter().filter(|_| is_stale).map(restart);
@@ -105,7 +105,7 @@ fn missing_packages(context: &StepContext, companions: &Companions) -> Option<Ac
 /// Stops what runs of an older generation that is replaced.
 fn stop_former(companions: &Companions) -> impl Iterator<Item = Act> {
     let units = companions.former_packages().flat_map(|(_, units)| units);
-    units.map(|unit| Act::needed(Service { unit: unit.clone(), enabled: false }))
+    units.map(|unit| Act::needed(Service { unit: unit.clone(), enabled: false, restart: false }))
 }
 
 /// The packages of an older generation, with which the new ones conflict: they go in the same operation.
@@ -202,7 +202,7 @@ fn is_held(companions: &Companions, driver: &ChosenDriver) -> bool {
 }
 
 /// The modules of a driver that was just installed are not loaded yet, and without them nothing can be started.
-fn load_driver(context: &StepContext) -> Option<Act> {
+pub fn load_driver(context: &StepContext) -> Option<Act> {
     let is_loaded = context.facts.driver_is_loaded() == Some(true);
     (!is_loaded && !context.facts.machine.is_tree).then(|| Act::needed(Run::new(["modprobe", "nvidia"], 300)))
 }
@@ -234,6 +234,6 @@ pub fn let_go<'a>(facts: &Facts, manager: PackageManager, known: impl IntoIterat
     let release = (!holds_nothing(facts)).then(|| Act::needed(Hold::release(manager)));
     let is_enabled = |of: &&Companion| facts.companions.iter().any(|found| found.id == of.id && found.enabled);
     let units = known.into_iter().filter(is_enabled).flat_map(|of| &of.units);
-    let stop = units.map(|unit| Act::needed(Service { unit: unit.clone(), enabled: false }));
+    let stop = units.map(|unit| Act::needed(Service { unit: unit.clone(), enabled: false, restart: false }));
     release.into_iter().chain(stop).collect()
 }

@@ -34,6 +34,7 @@ pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> S
         path: toolkit.join("version.json"),
         content: versions(context, cuda),
         mode: 0o644,
+        merged_from: None,
     }));
     let names: Vec<_> = missing.iter().map(|(part, _)| short(part.name)).collect();
     let version = cuda.version();

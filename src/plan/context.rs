@@ -1,8 +1,9 @@
 //! The input of every step, and helpers shared by several steps.
 
+use super::containers::Containers;
 use super::needed::Companions;
 use super::{Act, State, Step, StepId};
-use crate::compat::{Artifact, Companion, Distribution};
+use crate::compat::{Artifact, Companion, Distribution, Engine};
 use crate::host::{Facts, PathState, Toolkit};
 use crate::operation::runfile::RUN_FROM;
 use crate::operation::{Download, Operation, WriteFile};
@@ -25,6 +26,10 @@ pub struct StepContext<'a> {
     pub companions: Option<Companions<'a>>,
     /// The companions in the database.
     pub known_companions: &'a [Companion],
+    /// What it gets for containers.
+    pub containers: Option<Containers<'a>>,
+    /// The container engines in the database.
+    pub known_engines: &'a [Engine],
     /// The chosen toolkit's directory.
     toolkit: Option<PathBuf>,
 }
@@ -43,6 +48,8 @@ impl<'a> StepContext<'a> {
             distribution: host.distribution,
             companions,
             known_companions,
+            containers: Containers::of(host, request),
+            known_engines: &host.database.engines,
             toolkit,
         }
     }
@@ -110,7 +117,7 @@ impl StepContext<'_> {
     /// A write operation, and whether the file already has this content and mode.
     pub fn file(&self, operation: Operation) -> Act {
         let satisfied = match &operation {
-            Operation::WriteFile(WriteFile { path, content, mode: wanted }) => {
+            Operation::WriteFile(WriteFile { path, content, mode: wanted, .. }) => {
                 let stands = |s: &PathState| matches!(&s.node, Node::File { sha256: have, mode, .. } if mode == wanted && *have == sha256(content));
                 self.facts.paths.get(path).is_some_and(stands)
             }

@@ -29,7 +29,7 @@ pub fn gpu_settings(context: &StepContext) -> Step {
     let enabled = matches!(context.facts.node(Path::new(SETTINGS_WANTED)), Some(Node::Link { .. }));
     let mut acts = daemon(context).into_iter().collect::<Vec<_>>();
     acts.extend(devices(context, unit.satisfied));
-    let service = Service { unit: UNIT.to_owned(), enabled: true };
+    let service = Service { unit: UNIT.to_owned(), enabled: true, restart: false };
     acts.extend([unit, Act { operation: service.into(), satisfied: enabled }]);
     let all: Vec<_> = states.iter().map(|state| format!("{}: {}", state.option(), state.value())).collect();
     let mut why = match context.facts.machine.is_tree && context.facts.gpu_states.is_empty() {
@@ -66,7 +66,7 @@ fn daemon(context: &StepContext) -> Option<Act> {
     };
     let readings = &context.facts.gpu_states;
     let satisfied = is_there(PERSISTENCE_WANTED) || !readings.is_empty() && readings.iter().all(is_on);
-    Some(Act { operation: Service { unit: DAEMON.to_owned(), enabled: true }.into(), satisfied })
+    Some(Act { operation: Service { unit: DAEMON.to_owned(), enabled: true, restart: false }.into(), satisfied })
 }
 
 /// One operation for each GPU and state. A driver that does not run yet was not asked which GPUs support what. `planned`: the unit for
@@ -140,7 +140,7 @@ fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
          {STATES_KEY}{json}\n",
         commands.collect::<String>()
     );
-    Operation::WriteFile(WriteFile { path: SETTINGS_UNIT.into(), content, mode: 0o644 })
+    Operation::WriteFile(WriteFile { path: SETTINGS_UNIT.into(), content, mode: 0o644, merged_from: None })
 }
 
 /// Refuses a setting that no GPU supports, or whose value a GPU does not accept.

@@ -159,7 +159,7 @@ pub fn of_gpus(gpus: &[GpuPartition]) -> Vec<Operation> {
 
 /// The file of layouts, and the unit that restores them at every boot.
 pub fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> {
-    let file = |path: &str, content| WriteFile { path: path.into(), content, mode: 0o644 };
+    let file = |path: &str, content| WriteFile { path: path.into(), content, mode: 0o644, merged_from: None };
     let target = "../gpusetup-mig.service".into();
     let wanted = Link { path: MIG_WANTED.into(), target, soname: None };
     vec![

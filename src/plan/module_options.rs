@@ -53,7 +53,7 @@ fn file(options: &[ModuleOption], module: &str) -> Operation {
         format!("options {here} {}={}\n", option.name, option.value)
     };
     let content = format!("# Written by gpusetup.\n{}", options.iter().map(line).collect::<String>());
-    Operation::WriteFile(WriteFile { path: MODULE_OPTIONS.into(), content, mode: 0o644 })
+    Operation::WriteFile(WriteFile { path: MODULE_OPTIONS.into(), content, mode: 0o644, merged_from: None })
 }
 
 /// Refuses an option that another file sets to another value: which one counts is up to the order in which modprobe reads them.

@@ -117,6 +117,7 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
         StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
         StepId::InstallCompanions => vec![at(usr, step.disk_bytes), at(cache, step.download_bytes)],
         StepId::Prerequisites => vec![at(usr, step.disk_bytes)],
+        StepId::ContainerEngine | StepId::ContainerToolkit => vec![at(usr, step.disk_bytes), at(etc, nothing)],
         StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
         StepId::AddRepository | StepId::RemoveRepository => vec![at(usr, nothing), at(etc, nothing)],
         StepId::RemoveDriver | StepId::RemoveAddOn(_) => vec![at(usr, nothing)],

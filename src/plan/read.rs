@@ -86,7 +86,12 @@ mod tests {
     #[test]
     fn a_plan_is_read_as_it_was_written() {
         let content = "several\n\tlines\n".to_owned();
-        let plan = plan_of(vec![Operation::WriteFile(WriteFile { path: "/etc/f".into(), content, mode: 0o644 })]);
+        let plan = plan_of(vec![Operation::WriteFile(WriteFile {
+            path: "/etc/f".into(),
+            content,
+            mode: 0o644,
+            merged_from: None,
+        })]);
         assert_eq!(read(&plan).expect("a valid plan"), plan.with_needs());
     }
 

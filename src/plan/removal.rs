@@ -217,7 +217,7 @@ impl RemovalPlanner<'_> {
         const WHY: &str = "they are of the driver that is removed";
         let remove = |path: &str| Act::needed(Operation::Remove(Remove { path: path.into() }));
         if self.is_file(SETTINGS_UNIT) {
-            let disable = Act::needed(Service { unit: gpu_settings::UNIT.to_owned(), enabled: false });
+            let disable = Act::needed(Service { unit: gpu_settings::UNIT.to_owned(), enabled: false, restart: false });
             let acts = vec![disable, remove(SETTINGS_UNIT)];
             steps.push(step(StepId::GpuSettings, "Remove the settings of the GPUs", WHY, acts));
         }

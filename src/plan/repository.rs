@@ -3,7 +3,7 @@
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use crate::compat::{Database, PackageRepository, SigningKey};
-use crate::host::{Facts, RepositoryFiles, RepositoryUse, repository_files};
+use crate::host::{Facts, MachineKind, RepositoryFiles, RepositoryUse, repository_files};
 use crate::operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
 use crate::packages::Note;
 use crate::resolve::{ChosenDriver, Install};
@@ -18,8 +18,14 @@ const KEYS: &str = "keys";
 /// the toolkit.
 pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
     let of_driver = context.chosen.driver.as_ref().and_then(|driver| of_driver(context, database, driver));
-    let all: Vec<_> = of_driver.into_iter().chain(of_toolkit(context, database)).collect();
-    let title = format!("Add {}", all.first()?.title);
+    let all = of_driver.into_iter().chain(of_toolkit(context, database)).chain(of_containers(context));
+    let all: Vec<_> = all.collect();
+    let mut titles: Vec<_> = all.iter().map(|new| new.title).collect();
+    titles.dedup();
+    if titles.is_empty() {
+        return None;
+    }
+    let title = format!("Add {}", all_of(&titles));
     let why = all.iter().map(|new| new.why.as_str()).collect::<Vec<_>>().join("; ");
     let (facts, cache) = (context.facts, &context.request.cache);
     let acts: Option<Vec<_>> =
@@ -105,6 +111,24 @@ fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Sourc
     })
 }
 
+/// The repository of the container toolkit, unless it is enabled.
+fn of_containers<'a>(context: &'a StepContext) -> Option<Source<'a>> {
+    let is_host = context.facts.machine.kind != MachineKind::Container;
+    let containers = context.containers.as_ref().filter(|_| is_host)?;
+    let repository = containers.added?;
+    let packages = all_of(&repository.any_version.iter().map(String::as_str).collect::<Vec<_>>());
+    Some(Source {
+        repository,
+        of: RepositoryUse::Containers,
+        title: "NVIDIA's repository of the container toolkit",
+        why: format!("{packages} come from there, and only what its key has signed"),
+        packages: &[],
+        any_version: repository.any_version.clone(),
+        except: repository.except.clone(),
+        branch: 0,
+    })
+}
+
 /// Whether such a repository is enabled, and not by gpusetup for the driver: that one gives no toolkit.
 fn is_enabled_by_others(database: &Database, facts: &Facts, repository: &PackageRepository) -> bool {
     let path = repository.url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
@@ -124,6 +148,7 @@ impl Source<'_> {
         let arch = facts.machine.arch.as_str();
         let key = |key: &SigningKey| RepositoryKey {
             file: key.file.clone(),
+            url: key.url.clone(),
             fingerprint: key.fingerprint.clone(),
             to: cache.join(KEYS).join(format!("{}.asc", key.fingerprint)),
             content: None,
@@ -131,7 +156,7 @@ impl Source<'_> {
         Some(AddRepository {
             manager: repository.package_manager,
             name: match self.of {
-                RepositoryUse::Driver => repository.name_for(arch)?,
+                RepositoryUse::Driver | RepositoryUse::Containers => repository.name_for(arch)?,
                 RepositoryUse::Toolkit => repository.toolkit_name_for(arch)?,
             },
             url: repository.url_for(arch)?,
@@ -176,6 +201,7 @@ impl Added<'_> {
         let (whose, why) = match self.of {
             RepositoryUse::Driver => ("driver's", "gpusetup added it for the driver or its companions"),
             RepositoryUse::Toolkit => ("toolkit's", "gpusetup added it for the toolkit"),
+            RepositoryUse::Containers => ("container toolkit's", "gpusetup added it for the container toolkit"),
         };
         let and_key = if other.is_none() { " and its key" } else { "" };
         let title = format!("Remove the {whose} repository{and_key}");

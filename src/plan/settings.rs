@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const IMAGE: u64 = 900;
 
 fn file(path: &str, content: String) -> Operation {
-    Operation::WriteFile(WriteFile { path: path.into(), content, mode: 0o644 })
+    Operation::WriteFile(WriteFile { path: path.into(), content, mode: 0o644, merged_from: None })
 }
 
 /// Prevents nouveau and nova from loading.

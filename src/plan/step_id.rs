@@ -8,12 +8,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 20] = [
+const NAMES: [(StepId, &str); 22] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::AddRepository, "add-repository"),
     (StepId::InstallDriver, "install-driver"),
     (StepId::InstallCompanions, "companions"),
+    (StepId::ContainerEngine, "container-engine"),
+    (StepId::ContainerToolkit, "container-toolkit"),
     (StepId::InstallCuda, "install-cuda"),
     (StepId::FixSymlinks, "fix-symlinks"),
     (StepId::Ldconfig, "ldconfig"),

@@ -27,7 +27,7 @@ pub fn vgpu_licence(context: &StepContext) -> Step {
     let path = Path::new(VGPU_TOKEN);
     let copy = CopyFile { from: token.from.clone(), sha256: token.sha256.clone(), path: path.to_owned(), mode: MODE };
     let satisfied = context.facts.node(path).is_some_and(|node| copy.is_copy(node));
-    let enable = Service { unit: DAEMON.to_owned(), enabled: true };
+    let enable = Service { unit: DAEMON.to_owned(), enabled: true, restart: false };
     let mut acts = vec![Act { operation: copy.into(), satisfied }, Act { operation: enable.into(), satisfied }];
     if !context.facts.machine.is_tree {
         acts.push(Act { operation: Run::new(["systemctl", "try-restart", DAEMON], 60).into(), satisfied });

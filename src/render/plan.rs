@@ -7,7 +7,8 @@ use crate::operation::{Download, Operation, Reboot, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
 use crate::resolve::{PythonPackage, Request, summary};
-use crate::text::{about, bytes, count, wrapped};
+use crate::text::{about, bytes, count, visible, wrapped};
+use similar::TextDiff;
 use std::borrow::Cow;
 
 /// The plan for a person: the host, the choice and its reasons, a line for each step, warnings, totals. With `verbose` also every
@@ -26,6 +27,7 @@ pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) 
     for step in &plan.steps {
         out += &if verbose { in_full(step, paint, width) } else { in_a_line(plan, step, paint, width) };
     }
+    out += &changed_files(plan, paint);
     if plan.python.iter().any(PythonPackage::is_known) {
         out += &format!("\n{}\n", paint.bold("Python"));
         out += &python::of_plan(plan, host, paint, verbose, width);
@@ -125,6 +127,35 @@ fn assumption(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}: {} (-v says why)", named.join("; ")))
 }
 
+/// How the files change that are merged with what they hold, a diff each.
+fn changed_files(plan: &Plan, paint: Paint) -> String {
+    let host = plan.host.containers();
+    let of_containers = plan.steps.iter().filter(|step| step.id == StepId::ContainerToolkit);
+    let files = of_containers.flat_map(|step| &step.operations).filter(|act| !act.satisfied);
+    let diffs = files.filter_map(|act| {
+        let Operation::WriteFile(file) = &act.operation else { return None };
+        let before = host.file(&file.path).ok().flatten().map_or("", |before| &before.text);
+        Some(diff(&file.path.display().to_string(), before, &file.content, paint))
+    });
+    let diffs: String = diffs.collect();
+    if diffs.is_empty() { diffs } else { format!("\n{}\n{diffs}", paint.bold("Files")) }
+}
+
+fn diff(path: &str, before: &str, after: &str, paint: Paint) -> String {
+    let diff = TextDiff::from_lines(before, after);
+    let text = diff.unified_diff().missing_newline_hint(false).header(path, path).to_string();
+    let line = |line: &str| {
+        let shown = visible(&line.replace('\t', "    ")).into_owned();
+        let shown = match line.chars().next() {
+            Some('+') => paint.green(&shown),
+            Some('-') => paint.red(&shown),
+            _ => shown,
+        };
+        format!("  {shown}").trim_end().to_owned() + "\n"
+    };
+    text.lines().map(line).collect()
+}
+
 /// The columns of the longest step id.
 const STEP_ID: usize = 17;
 
@@ -149,6 +180,7 @@ fn is_asked_for(request: &Request, step: StepId) -> bool {
         StepId::VgpuLicence => settings.vgpu_token.is_some(),
         StepId::Updates => settings.updates.is_some(),
         StepId::Mig => settings.mig.is_some(),
+        StepId::ContainerEngine | StepId::ContainerToolkit => settings.containers.is_some(),
         _ => false,
     }
 }

@@ -317,6 +317,8 @@ impl Request {
         self.assumed_gpus.iter().for_each(|spec| say("--gpu", spec));
         self.frameworks.iter().for_each(|framework| say("--for", framework));
         let profile = match (self.driver.is_wanted(), self.cuda.is_wanted()) {
+            // It is among the settings.
+            _ if self.settings.containers.is_some() => None,
             (_, false) => Some("driver"),
             (false, true) => Some("toolkit"),
             (true, true) => None,

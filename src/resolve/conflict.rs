@@ -120,7 +120,8 @@ impl Change {
                 let asked = request.clone();
                 // Without a toolkit nobody said anything of cuDNN.
                 let cudnn = if asked.cuda.is_wanted() { asked.cudnn } else { Want::Best };
-                let cuda = or_best(asked.cuda);
+                // A host of containers keeps its toolkits in them.
+                let cuda = if asked.settings.containers.is_some() { asked.cuda } else { or_best(asked.cuda) };
                 Request {
                     driver: Want::Nothing,
                     driver_file: None,

@@ -2,6 +2,7 @@
 //! versions are chosen.
 
 use super::mig::MigRequest;
+use crate::compat::EngineId;
 use crate::nvidia::DeviceState;
 use crate::text::quoted;
 use serde::{Deserialize, Serialize};
@@ -28,7 +29,27 @@ pub struct Settings {
     /// How the GPUs are partitioned. None if that is not touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<MigRequest>,
+    /// What containers need to use the GPUs. None if that is not touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainerRequest>,
 }
+
+/// What is set up for containers: NVIDIA's container toolkit for the engines of the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(deny_unknown_fields)]
+pub struct ContainerRequest {
+    /// The engine to install if the host does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineId>,
+    /// The user who may use Docker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[a-z_][a-z0-9_.-]*$")))]
+    pub docker_user: Option<String>,
+}
+
+/// The profile that sets up containers.
+pub const CONTAINER_HOST: &str = "container-host";
 
 /// A file with a token. Its content is nobody's but the owner's, so only its checksum is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +173,12 @@ impl Settings {
         let updates = self.updates.map(|updates| ("updates", updates.as_str().to_owned()));
         let mig = self.mig.iter().map(|mig| ("mig", mig.layout.clone()));
         let services = self.mig.iter().filter(|mig| mig.stops_users).map(|_| ("mig-services", "stop".to_owned()));
-        states.chain(modules).chain(token).chain(updates).chain(mig).chain(services).collect()
+        let containers = self.containers.iter().flat_map(|containers| {
+            let engine = containers.engine.map(|id| ("engine", id.to_string()));
+            let user = containers.docker_user.clone().map(|name| ("docker-user", name));
+            [("profile", CONTAINER_HOST.to_owned())].into_iter().chain(engine).chain(user)
+        });
+        states.chain(modules).chain(token).chain(updates).chain(mig).chain(services).chain(containers).collect()
     }
 }
 
@@ -201,9 +227,11 @@ mod tests {
             vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
             mig: Some(MigRequest { stops_users: true, ..MigRequest::of("3g.20gb,2x2g.10gb".to_owned()) }),
+            containers: Some(ContainerRequest { engine: "podman".parse().ok(), docker_user: Some("alice".to_owned()) }),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
-            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop";
+            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop \
+            --profile container-host --engine podman --docker-user alice";
         assert_eq!(settings.options().join(" "), options);
         assert!(Settings::default().is_empty() && !settings.is_empty());
     }

@@ -133,7 +133,7 @@ fn steps(url: &str, archive: &Path) -> Vec<Step> {
         limit: None,
     });
     let file = |path: &str, content: &str| {
-        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644 })
+        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644, merged_from: None })
     };
     let copy = ["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"];
     vec![

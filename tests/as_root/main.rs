@@ -27,6 +27,7 @@ mod add_ons;
 mod branch_change;
 mod companions;
 mod compile_matrix;
+mod container_host;
 #[cfg(debug_assertions)]
 mod crash_points;
 #[cfg(debug_assertions)]

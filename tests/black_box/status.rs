@@ -17,7 +17,12 @@ impl Bench {
     /// One that writes a file in each of two steps; `last` is the path of the second.
     fn writing(last: &str) -> Self {
         let write = |path: &str| {
-            Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".to_owned(), mode: 0o644 })
+            Operation::WriteFile(WriteFile {
+                path: path.into(),
+                content: "ours\n".to_owned(),
+                mode: 0o644,
+                merged_from: None,
+            })
         };
         Self::of(vec![step(StepId::Environment, write("/etc/first")), step(StepId::Ldconfig, write(last))])
     }
@@ -163,7 +168,12 @@ fn a_full_disk_is_rolled_back_without_making_room() {
         return;
     }
     let write = |path: &str, length: usize| {
-        Operation::WriteFile(WriteFile { path: path.into(), content: "ours ".repeat(length / 5), mode: 0o644 })
+        Operation::WriteFile(WriteFile {
+            path: path.into(),
+            content: "ours ".repeat(length / 5),
+            mode: 0o644,
+            merged_from: None,
+        })
     };
     let bench = Bench::of(vec![
         step(StepId::Environment, write("/etc/old", 40_000)),

@@ -64,7 +64,15 @@ impl Bench {
     /// A plan that writes a file of the tree.
     fn writing(&self, name: &str) -> PathBuf {
         let content = "ours\n".to_owned();
-        self.plan(name, vec![Operation::WriteFile(WriteFile { path: "/etc/written".into(), content, mode: 0o644 })])
+        self.plan(
+            name,
+            vec![Operation::WriteFile(WriteFile {
+                path: "/etc/written".into(),
+                content,
+                mode: 0o644,
+                merged_from: None,
+            })],
+        )
     }
 
     /// Makes a bundle of a plan, which reads it first.
@@ -156,7 +164,7 @@ fn a_plan_with_a_right_fingerprint_and_no_sense_is_refused() {
     let bench = Bench::new();
     let deep = format!("/{}", vec!["d"; 1990].join("/"));
     let remove = |path: &str| Operation::Remove(Remove { path: path.into() });
-    let service = |unit: &str| Operation::Service(Service { unit: unit.to_owned(), enabled: true });
+    let service = |unit: &str| Operation::Service(Service { unit: unit.to_owned(), enabled: true, restart: false });
     let senseless = [
         Run::new([""; 0], 60).into(),
         Run::new(["-x"], 60).into(),
@@ -165,7 +173,12 @@ fn a_plan_with_a_right_fingerprint_and_no_sense_is_refused() {
         remove("etc"),
         remove("/a\nb"),
         service("--now"),
-        Operation::WriteFile(WriteFile { path: "/usr/bin/x".into(), content: String::new(), mode: 0o4755 }),
+        Operation::WriteFile(WriteFile {
+            path: "/usr/bin/x".into(),
+            content: String::new(),
+            mode: 0o4755,
+            merged_from: None,
+        }),
         Operation::Download(Download {
             url: "https://a/x".into(),
             sha256: "00".into(),

@@ -130,7 +130,7 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
         verified.push(Verified { path: cached, sha256: sum });
     }
     let file = |path: &str, content: &str| {
-        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644 })
+        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644, merged_from: None })
     };
     let link =
         |path: &str, target: &str| Operation::Link(Link { path: path.into(), target: target.into(), soname: None });
@@ -162,7 +162,7 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
             StepId::Environment,
             vec![
                 file("/etc/issue", "ours\n"),
-                Operation::Service(Service { unit: "console-getty.service".into(), enabled: true }),
+                Operation::Service(Service { unit: "console-getty.service".into(), enabled: true, restart: false }),
             ],
         ),
         step(StepId::Verify, vec![asks.into()]),

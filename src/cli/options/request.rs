@@ -2,11 +2,11 @@
 
 use super::super::Problem;
 use super::super::settings::SettingsOptions;
-use crate::compat::{AddOnId, Database, ModuleFlavour};
+use crate::compat::{AddOnId, Database, EngineId, ModuleFlavour};
 use crate::database::age;
 use crate::exit::Exit;
 use crate::host::{MachineKind, bus_address};
-use crate::resolve::{DriverFile, Method, Prefer, Request, ToolkitMethod};
+use crate::resolve::{CONTAINER_HOST, ContainerRequest, DriverFile, Method, Prefer, Request, Settings, ToolkitMethod};
 use crate::text::{count, quoted};
 use crate::version::{AddOnVersion, DriverVersion, Want};
 use clap::{Args, ValueEnum};
@@ -49,11 +49,22 @@ pub struct RequestOptions {
     /// lists them.
     #[arg(long, value_name = "LIST", env = "GPUSETUP_COMPONENTS", value_delimiter = ',')]
     pub components: Vec<String>,
-    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a container)
+    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a container), container-host
     ///
-    /// The driver of a container is its host's.
+    /// The driver of a container is its host's. `container-host` is the driver with NVIDIA Container Toolkit, which is set up for the
+    /// container engines of the host: CUDA comes in the images.
     #[arg(long, value_enum, env = "GPUSETUP_PROFILE")]
     profile: Option<Profile>,
+    /// Container engine to install if the host does not have it: docker, podman (with --profile container-host)
+    ///
+    /// It comes from the distribution's packages. Engines that are installed are set up without this option.
+    #[arg(long, value_name = "ENGINE", env = "GPUSETUP_ENGINE")]
+    pub engine: Option<EngineId>,
+    /// User who may use Docker, which makes that user root in effect (with --profile container-host)
+    ///
+    /// The user joins the group docker, and leaves it with `gpusetup rollback` unless it was a member before.
+    #[arg(long, value_name = "NAME", env = "GPUSETUP_DOCKER_USER", value_parser = user_name)]
+    pub docker_user: Option<String>,
     /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
     pub method: MethodOption,
@@ -126,6 +137,8 @@ pub enum Profile {
     Driver,
     /// Toolkit and cuDNN only: containers, WSL2, image builds
     Toolkit,
+    /// The driver, and NVIDIA Container Toolkit for the container engines
+    ContainerHost,
 }
 
 /// How the driver is installed.
@@ -262,6 +275,20 @@ impl RequestOptions {
         )
     }
 
+    /// What is set up for containers.
+    fn containers(&self, machine: MachineKind) -> Result<Option<ContainerRequest>, Problem> {
+        if self.profile_on(machine) == Profile::ContainerHost {
+            return Ok(Some(ContainerRequest { engine: self.engine, docker_user: self.docker_user.clone() }));
+        }
+        let (option, value) = match (self.engine, &self.docker_user) {
+            (None, None) => return Ok(None),
+            (Some(engine), _) => ("--engine", engine.to_string()),
+            (None, Some(user)) => ("--docker-user", user.clone()),
+        };
+        let again = format!("gpusetup plan --profile {CONTAINER_HOST} {option} {}", quoted(&value));
+        Err(Problem::usage(format!("{option} is for --profile {CONTAINER_HOST}")).attempt(again))
+    }
+
     /// What was asked for, read once and never guessed at again.
     pub fn request(
         &self,
@@ -272,7 +299,7 @@ impl RequestOptions {
     ) -> Result<Request, Problem> {
         let (with_driver, with_toolkit) = match self.profile_on(machine) {
             Profile::Compute => (true, true),
-            Profile::Driver => (true, false),
+            Profile::Driver | Profile::ContainerHost => (true, false),
             Profile::Toolkit => (false, true),
         };
         let (driver, modules) = self.driver_and_modules(with_driver)?;
@@ -312,7 +339,7 @@ impl RequestOptions {
             leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
             imex_peers: BTreeSet::from_iter(self.imex_peers.iter().copied()).into_iter().collect(),
             library_path: self.library_path,
-            settings: self.settings.settings()?,
+            settings: Settings { containers: self.containers(machine)?, ..self.settings.settings()? },
             today: self.today(),
         })
     }
@@ -367,6 +394,16 @@ fn peer(text: &str) -> Result<IpAddr, String> {
         return Err("an address is expected by which other hosts reach this one".to_owned());
     }
     Ok(address)
+}
+
+/// The name of a user, as useradd takes it.
+fn user_name(text: &str) -> Result<String, String> {
+    let is_first = |c: char| c.is_ascii_lowercase() || c == '_';
+    let is_next = |c: char| is_first(c) || c.is_ascii_digit() || matches!(c, '-' | '.');
+    if text.len() <= 32 && text.starts_with(is_first) && text.chars().all(is_next) {
+        return Ok(text.to_owned());
+    }
+    Err("a user is named by lower-case letters, digits, dashes, dots and underscores".to_owned())
 }
 
 /// A day, as `2026-11-20`.

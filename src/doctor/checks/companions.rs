@@ -44,7 +44,7 @@ fn idle_unit(of: &Companion, found: &InstalledCompanion, state: Option<&Companio
     let verdict = Verdict::warn(format!("{} is installed, but its service is {unit}{why}", of.title));
     let logged = known.map(|(line, _)| line).or(state.log.last());
     let verdict = logged.into_iter().fold(verdict, |verdict, line| verdict.saw(format!("its log: {line}")));
-    let start = |unit: &String| Operation::Service(Service { unit: unit.clone(), enabled: true });
+    let start = |unit: &String| Operation::Service(Service { unit: unit.clone(), enabled: true, restart: false });
     Some(verdict.repair("start the service", of.units.iter().map(start)))
 }
 

@@ -101,7 +101,7 @@ fn fabric(seen: &Evidence) -> Option<Verdict> {
 }
 
 fn start(unit: String) -> Operation {
-    Operation::Service(Service { unit, enabled: true })
+    Operation::Service(Service { unit, enabled: true, restart: false })
 }
 
 fn service(seen: &Evidence) -> Option<Verdict> {

@@ -328,7 +328,7 @@ pub fn persistence(seen: &Evidence) -> Verdict {
                 ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
             )
         } else if seen.has_persistence_unit {
-            let daemon = Operation::Service(Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true });
+            let daemon = Operation::Service(Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true, restart: false });
             verdict.repair("enable the persistence daemon", [daemon])
         } else {
             let text = "install the package nvidia-persistenced, or enable persistence mode until the next boot";

@@ -11,7 +11,7 @@ pub fn settings(seen: &Evidence) -> Verdict {
     let all = || settings.gpus.iter().flat_map(|of| of.states.iter().map(move |state| (of, state)));
     let evidence = |verdict: Verdict| all().fold(verdict, |verdict, (of, state)| verdict.saw(told(of, state)));
     if !settings.enabled {
-        let unit = Operation::Service(Service { unit: UNIT.to_owned(), enabled: true });
+        let unit = Operation::Service(Service { unit: UNIT.to_owned(), enabled: true, restart: false });
         let cause = format!("{UNIT} is disabled: the GPUs lose their settings when the host reboots");
         return evidence(Verdict::warn(cause)).repair("enable the unit", [unit]);
     }

@@ -3,8 +3,8 @@
 
 use super::problem::{Problem, Record};
 use super::{
-    AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant, Fabric, FrameworkNeeds, Gpu,
-    PciDevice, SourceId, VersionRule,
+    AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant, EngineForm, Fabric,
+    FrameworkNeeds, Gpu, PciDevice, SourceId, VersionRule,
 };
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -30,6 +30,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     hardware(database, &mut c);
     machines(database, &mut c);
     companions(database, &mut c);
+    engines(database, &mut c);
     bulletins(database, &mut c);
     drivers(database, &mut c);
     toolkits(database, &mut c);
@@ -299,6 +300,46 @@ fn companions(database: &Database, c: &mut Checker) {
     c.unique("companions", "id", database.companions.iter().map(|of| of.id));
     for of in &database.companions {
         companion(database, of, &Record::of("companions", "id", of.id), c);
+    }
+}
+
+fn engines(database: &Database, c: &mut Checker) {
+    c.unique("engines", "id", database.engines.iter().map(|engine| engine.id));
+    for engine in &database.engines {
+        let record = Record::of("engines", "id", engine.id);
+        c.sourced(&record, &engine.sources);
+        let paths = engine.programs.iter().chain(&engine.used_by).chain(&engine.config).chain(&engine.drop_in);
+        if engine.programs.is_empty() || paths.clone().any(|path| !path.starts_with('/')) {
+            c.wrong(&record, "programs", "names no program, or a path that is not absolute");
+        }
+        let needs_file = matches!(engine.form, EngineForm::DaemonJson | EngineForm::Containerd);
+        if needs_file && engine.config.is_none() || engine.form == EngineForm::Crio && engine.drop_in.is_none() {
+            c.wrong(&record, "form", "needs a file that is not named");
+        }
+        if engine.restart.is_some() == engine.units.is_empty() {
+            c.wrong(&record, "restart", "goes with units, which are missing or say nothing of a restart");
+        }
+        if engine.part_of.is_some_and(|id| database.engine(id).is_none()) {
+            c.wrong(&record, "part_of", "is not an engine in the database");
+        }
+        c.ordered(&record, "cdi", engine.cdi, engine.cdi_by_default);
+        c.ordered(&record, "reads_new", engine.cdi, engine.reads_new);
+        for packages in &engine.packages {
+            c.sourced(&record, &packages.sources);
+            if packages.package_manager.is_some() != packages.distributions.is_empty() || packages.names.is_empty() {
+                c.wrong(&record, "packages", "need names, and either a package manager or distributions");
+            }
+        }
+    }
+    for toolkit in &database.container_toolkits {
+        let record = Record::of("container_toolkits", "title", &toolkit.title);
+        c.sourced(&record, &toolkit.sources);
+        if toolkit.packages.is_empty() || !toolkit.package_version.contains("{version}") {
+            c.wrong(&record, "packages", "are missing, or package_version lacks the placeholder {version}");
+        }
+        for id in toolkit.repositories.iter().filter(|id| database.package_repository(id).is_none()) {
+            c.wrong(&record, "repositories", format!("{id} is not a package repository in the database"));
+        }
     }
 }
 
@@ -622,6 +663,9 @@ fn repositories(database: &Database, c: &mut Checker) {
         let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
         if key.fingerprint.len() != 40 || !key.fingerprint.bytes().all(digit) {
             c.wrong(&record, "fingerprint", format!("{} is not 40 upper-case hexadecimal digits", key.fingerprint));
+        }
+        if key.url.as_ref().is_some_and(|url| !url.starts_with("https://") || url.contains(char::is_whitespace)) {
+            c.wrong(&record, "url", "is not an https address");
         }
         if !is_plain(&key.file, "._-") {
             c.wrong(&record, "file", format!("{} is not the name of a file", key.file));

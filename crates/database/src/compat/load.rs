@@ -2,9 +2,9 @@
 
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
-    ComponentRelease, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution, DriverBranch,
-    DriverRelease, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile, NvLinks, NvSwitch,
-    PackageRepository, Problem, Rename, SigningKey, Source, Sxid, System, VirtualGpus, Xid, check,
+    ComponentRelease, ContainerToolkit, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution,
+    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile,
+    NvLinks, NvSwitch, PackageRepository, Problem, Rename, SigningKey, Source, Sxid, System, VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
@@ -71,6 +71,8 @@ struct File {
     instances: Vec<Instance>,
     systems: Vec<System>,
     companions: Vec<Companion>,
+    engines: Vec<Engine>,
+    container_toolkits: Vec<ContainerToolkit>,
     #[serde(default)]
     bulletins: Vec<Bulletin>,
     xids: Vec<Xid>,
@@ -177,6 +179,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.instances.extend(file.instances);
         all.systems.extend(file.systems);
         all.companions.extend(file.companions);
+        all.engines.extend(file.engines);
+        all.container_toolkits.extend(file.container_toolkits);
         all.bulletins.extend(file.bulletins);
         all.xids.extend(file.xids);
         all.sxids.extend(file.sxids);
@@ -219,6 +223,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         instances: all.instances,
         systems: all.systems,
         companions: all.companions,
+        engines: all.engines,
+        container_toolkits: all.container_toolkits,
         bulletins: all.bulletins,
         xids: all.xids,
         sxids: all.sxids,

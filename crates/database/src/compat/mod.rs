@@ -10,6 +10,7 @@ mod component;
 mod cuda;
 mod distribution;
 mod driver;
+mod engine;
 mod export;
 mod framework;
 mod gpu;
@@ -42,6 +43,9 @@ pub use distribution::{
 pub use driver::{
     BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility, KernelLimit,
     Maturity, ReleaseLimit, Role,
+};
+pub use engine::{
+    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, RestartEffect,
 };
 pub use export::Export;
 pub use framework::{Caution, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, Rename};
@@ -104,6 +108,10 @@ pub struct Database {
     pub fabrics: Vec<Fabric>,
     /// Packages tied to the driver (companions).
     pub companions: Vec<Companion>,
+    /// Container engines.
+    pub engines: Vec<Engine>,
+    /// The toolkit that gives their containers GPUs.
+    pub container_toolkits: Vec<ContainerToolkit>,
     /// NVIDIA's security bulletins, newest first.
     pub bulletins: Vec<Bulletin>,
     /// GPU error numbers in the kernel log.

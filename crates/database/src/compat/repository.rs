@@ -108,6 +108,9 @@ pub struct SigningKey {
     pub id: String,
     /// The name of its file in the repositories that it signs.
     pub file: String,
+    /// The address of that file, if it is elsewhere.
+    #[serde(default)]
+    pub url: Option<String>,
     /// The fingerprint: 40 upper-case hexadecimal digits.
     pub fingerprint: String,
     /// The sources; a fingerprint that only one of them gives is easier to get wrong.
@@ -165,6 +168,11 @@ impl Database {
     /// The keys that may sign a repository.
     pub fn keys_of<'a>(&'a self, repository: &'a PackageRepository) -> impl Iterator<Item = &'a SigningKey> {
         repository.keys.iter().filter_map(|id| self.signing_keys.iter().find(|key| key.id == *id))
+    }
+
+    /// The address that the key with this fingerprint is published at, if it is not in the repositories that it signs.
+    pub fn key_published_as(&self, fingerprint: &str) -> Option<&str> {
+        self.signing_keys.iter().find(|key| key.fingerprint == fingerprint)?.url.as_deref()
     }
 
     /// The address that the repository with this name on a host is published at ([`PackageRepository::name_for`]).

@@ -19,7 +19,8 @@ macro_rules! short_name {
             /// The maximum length.
             pub const MOST: usize = $most;
 
-            /// A name as a constant.
+            /// A name as a constant, where one is needed.
+            #[allow(dead_code)]
             const fn of<const LENGTH: usize>(letters: &[u8; LENGTH]) -> Self {
                 let mut name = [0; Self::MOST];
                 let mut at = 0;

@@ -92,6 +92,11 @@ impl Database {
                     "companion packages",
                     self.companions.iter().flat_map(|c| &c.packages).map(|p| (&p.sources, false)),
                 ),
+                self.kind("container engines", self.engines.iter().map(|e| (&e.sources, false))),
+                self.kind(
+                    "engine packages",
+                    self.engines.iter().flat_map(|e| &e.packages).map(|p| (&p.sources, false)),
+                ),
                 self.kind("xids", self.xids.iter().map(|x| (&x.sources, x.assumed.is_some()))),
                 self.kind("bulletins", self.bulletins.iter().map(|b| (&b.sources, false))),
                 self.kind("sxids", self.sxids.iter().map(|x| (&x.sources, false))),

@@ -1,0 +1,239 @@
+//! Container engines, and the toolkit that gives their containers GPUs. Each engine is a row of data: how it is found, how it is
+//! configured, which packages install it.
+
+use super::short_name::short_name;
+use super::{Database, Distribution, PackageManager, PackageRepository, SourceId};
+use crate::version::AddOnVersion;
+use serde::{Deserialize, Serialize};
+
+short_name! {
+    /// The short name of a container engine: `docker`.
+    EngineId: most 16, also b"-", pattern "^[a-z0-9-]{1,16}$", described "A container engine, `docker`.";
+    /// A text that is not an engine's name.
+    EngineIdError: "`{0}` is not the name of a container engine: use 1 to 16 lower-case letters, digits and dashes"
+}
+
+/// A container engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// The name for `--engine`: `podman`.
+    pub id: EngineId,
+    /// The usual name: `Podman`.
+    pub title: String,
+    /// The programs, of which one shows that it is installed.
+    pub programs: Vec<String>,
+    /// How it learns of GPUs.
+    pub form: EngineForm,
+    /// Its configuration file.
+    #[serde(default)]
+    pub config: Option<String>,
+    /// A configuration file that gpusetup may add.
+    #[serde(default)]
+    pub drop_in: Option<String>,
+    /// The first version that merges the added file with the main one, key by key.
+    #[serde(default)]
+    pub drop_in_since: Option<AddOnVersion>,
+    /// Its systemd units; a host has one of them.
+    #[serde(default)]
+    pub units: Vec<String>,
+    /// What a restart does to containers that run. None for an engine without a daemon.
+    #[serde(default)]
+    pub restart: Option<RestartEffect>,
+    /// The group whose members may use it.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The engine that runs this one for itself.
+    #[serde(default)]
+    pub part_of: Option<EngineId>,
+    /// Programs that use this engine where another one runs it too.
+    #[serde(default)]
+    pub used_by: Vec<String>,
+    /// The first version that reads CDI specifications; none if no source states it.
+    #[serde(default)]
+    pub cdi: Option<AddOnVersion>,
+    /// The first version that reads them without a setting.
+    #[serde(default)]
+    pub cdi_by_default: Option<AddOnVersion>,
+    /// The first version that reads the specifications that the toolkit writes since [`ContainerToolkit::newer_specification`].
+    #[serde(default)]
+    pub reads_new: Option<AddOnVersion>,
+    /// The distributions' packages that install it; empty if gpusetup does not install it.
+    #[serde(default)]
+    pub packages: Vec<EnginePackages>,
+    /// Its packages in other repositories.
+    #[serde(default)]
+    pub other_packages: Vec<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// How an engine learns of GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineForm {
+    /// A JSON file with runtimes and features.
+    DaemonJson,
+    /// containerd's TOML, with a table of runtimes.
+    Containerd,
+    /// CRI-O's TOML.
+    Crio,
+    /// It finds the toolkit's runtime when it starts.
+    Detects,
+    /// It reads CDI specifications and needs nothing else.
+    Cdi,
+}
+
+/// What a restart of an engine does to containers that run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartEffect {
+    /// They end, unless the engine is told to keep them.
+    EndsContainers,
+    /// They keep running.
+    KeepsContainers,
+}
+
+/// Packages that install an engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnginePackages {
+    /// The package manager of all systems that have them.
+    #[serde(default)]
+    pub package_manager: Option<PackageManager>,
+    /// Or the distributions, by their ids, or by ids and versions: `fedora`, `debian 13`.
+    #[serde(default)]
+    pub distributions: Vec<String>,
+    /// The names.
+    pub names: Vec<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+impl Engine {
+    /// The packages that install it on a distribution; none if no source states any.
+    pub fn packages_on(&self, distribution: &Distribution) -> Option<&EnginePackages> {
+        let release = format!("{} {}", distribution.id, distribution.version);
+        let is_named = |p: &&EnginePackages| p.distributions.iter().any(|d| *d == distribution.id || *d == release);
+        let is_managed = |p: &&EnginePackages| p.package_manager == Some(distribution.package_manager);
+        self.packages.iter().find(is_named).or_else(|| self.packages.iter().find(is_managed))
+    }
+}
+
+/// The toolkit that gives containers GPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContainerToolkit {
+    /// The usual name.
+    pub title: String,
+    /// Its packages, which work together only in one version. The first one depends on the others.
+    pub packages: Vec<String>,
+    /// The newest known version.
+    pub newest: AddOnVersion,
+    /// The version of its packages: `{version}-1`.
+    pub package_version: String,
+    /// The repositories that have it, one for each package manager.
+    pub repositories: Vec<String>,
+    /// Marks of such a repository that is enabled, as in [`Repository::seen_as`](super::Repository::seen_as).
+    pub seen_as: Vec<String>,
+    /// Its program.
+    pub program: String,
+    /// The runtime that engines are told of.
+    pub runtime: String,
+    /// The units that refresh the CDI specification.
+    pub cdi_units: Vec<String>,
+    /// The first version with these units.
+    pub cdi_units_since: AddOnVersion,
+    /// The first version whose CDI specifications older engines cannot read.
+    pub newer_specification: AddOnVersion,
+    /// The links below `/dev/char`.
+    pub dev_char: DevChar,
+    /// Files of older generations that get in its way.
+    #[serde(default)]
+    pub left_over: Vec<String>,
+    /// Package sources of older generations.
+    #[serde(default)]
+    pub old_sources: Vec<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// The udev rule that makes the links of NVIDIA's devices below `/dev/char`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DevChar {
+    /// The first version of the toolkit with the command in the rule.
+    pub since: AddOnVersion,
+    /// The file.
+    pub file: String,
+    /// The rule.
+    pub rule: String,
+}
+
+impl ContainerToolkit {
+    /// The version of its packages.
+    pub fn package_version(&self, version: AddOnVersion) -> String {
+        self.package_version.replace("{version}", &version.to_string())
+    }
+}
+
+impl Database {
+    /// The engine with this id.
+    pub fn engine(&self, id: EngineId) -> Option<&Engine> {
+        self.engines.iter().find(|engine| engine.id == id)
+    }
+
+    /// The toolkit that gives containers GPUs; none in a database of an older gpusetup.
+    pub fn container_toolkit(&self) -> Option<&ContainerToolkit> {
+        self.container_toolkits.first()
+    }
+
+    /// The repository that has the container toolkit for a package manager.
+    pub fn container_repository(&self, manager: PackageManager) -> Option<&PackageRepository> {
+        let ids = self.container_toolkit()?.repositories.iter();
+        ids.filter_map(|id| self.package_repository(id)).find(|r| r.package_manager == manager)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compat::known;
+
+    #[test]
+    fn an_engine_has_packages_by_distribution_and_manager() {
+        let database = known();
+        let packages = |engine: &str, id: &str, version: &str| {
+            let engine = database.engine(engine.parse().expect("an id")).expect("known");
+            let distribution = database.distribution(id, version, &[]).expect("known");
+            engine.packages_on(distribution).map(|p| p.names.join(" "))
+        };
+        for (engine, id, version, names) in [
+            ("docker", "debian", "12", Some("docker.io")),
+            ("docker", "debian", "13", Some("docker.io docker-cli")),
+            ("docker", "ubuntu", "24.04", Some("docker.io")),
+            ("docker", "rocky", "9", None),
+            ("docker", "amzn", "2023", Some("docker")),
+            ("docker", "fedora", "42", Some("moby-engine")),
+            ("docker", "opensuse-leap", "15.6", Some("docker")),
+            ("podman", "rocky", "9", Some("podman")),
+            ("podman", "amzn", "2023", None),
+            ("podman", "debian", "13", Some("podman")),
+            ("k3s", "debian", "12", None),
+        ] {
+            assert_eq!(packages(engine, id, version).as_deref(), names, "{engine} on {id} {version}");
+        }
+    }
+
+    #[test]
+    fn the_toolkit_has_a_repository_for_each_package_manager() {
+        let database = known();
+        let toolkit = database.container_toolkit().expect("known");
+        assert_eq!(toolkit.package_version(toolkit.newest), format!("{}-1", toolkit.newest));
+        let urls = [crate::compat::PackageManager::Apt, crate::compat::PackageManager::Dnf].map(|manager| {
+            let repository = database.container_repository(manager).expect("known");
+            repository.url_for("aarch64").expect("an address")
+        });
+        let root = "https://nvidia.github.io/libnvidia-container/stable";
+        assert_eq!(urls, [format!("{root}/deb/arm64"), format!("{root}/rpm/aarch64")]);
+    }
+}

@@ -1,0 +1,343 @@
+//! Container engines of a host, their configuration files, and the toolkit that gives their containers GPUs. Read only for a plan
+//! that sets them up, because the files may have passwords.
+
+use super::Facts;
+use crate::compat::{ContainerToolkit, Database, Engine, EngineId};
+use crate::packages;
+use crate::system::{Node, Program, System, input};
+use crate::version::AddOnVersion;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// No configuration file is longer, in bytes.
+const MOST: u64 = 1 << 20;
+
+/// What a host has for containers with GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct ContainerHost {
+    /// The container toolkit; none if it is not installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolkit: Option<InstalledToolkit>,
+    /// The engines that are installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<InstalledEngine>,
+    /// The configuration files of all engines that the database knows, and other files that the plan writes. Files that do not
+    /// exist are left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<PathBuf, Seen<ConfigFile>>,
+    /// Programs that use an engine that another one runs, such as kubelet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<PathBuf>,
+    /// Files of older generations of the toolkit that get in its way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_over: Vec<PathBuf>,
+    /// Package sources of older generations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub old_sources: Vec<PathBuf>,
+    /// Whether SELinux enforces its rules.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub selinux: bool,
+    /// The members of engines' groups, by group. A group that does not exist is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, Vec<String>>,
+    /// Whether every boot starts the units that refresh the CDI specification.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refreshes_cdi: bool,
+    /// Whether the user who is to use the engine exists; none if that is not known, or not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_exists: Option<bool>,
+}
+
+/// The container toolkit of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct InstalledToolkit {
+    /// Its version; none if it could not be read.
+    pub version: Option<AddOnVersion>,
+}
+
+/// An engine of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct InstalledEngine {
+    /// Its short name, `docker`.
+    pub id: EngineId,
+    /// The program that shows it.
+    pub program: PathBuf,
+    /// Its version; none if it could not be read.
+    pub version: Option<AddOnVersion>,
+    /// Those of its units that the host has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<String>,
+}
+
+/// Something that a host may have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Seen<T> {
+    /// This.
+    Is(T),
+    /// It does not exist.
+    Absent,
+    /// It exists and could not be read, for this reason.
+    Unreadable(String),
+}
+
+/// The content of a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct ConfigFile {
+    /// The text, in base64: unlike other texts in facts, it has line ends that must stay as they are.
+    #[serde(rename = "base64", serialize_with = "to_base64", deserialize_with = "from_base64")]
+    #[cfg_attr(feature = "schemas", schemars(with = "String"))]
+    pub text: String,
+    /// The permission bits, as a number: 420 is 0644.
+    pub mode: u32,
+}
+
+fn to_base64<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&STANDARD.encode(text))
+}
+
+fn from_base64<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let bytes = STANDARD.decode(String::deserialize(from)?).map_err(de::Error::custom)?;
+    String::from_utf8(bytes).map_err(de::Error::custom)
+}
+
+/// Where `systemctl enable` links the units that the host starts.
+const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
+
+/// The places of systemd's units.
+const UNITS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+
+/// What the host has for containers with GPUs, and whether this user exists.
+pub fn container_host(system: &System, database: &Database, user: Option<&str>) -> ContainerHost {
+    let exists = |path: &&String| system.exists(path);
+    let paths = |all: &[String]| all.iter().filter(exists).map(PathBuf::from).collect::<Vec<_>>();
+    let mut host = ContainerHost {
+        engines: database.engines.iter().filter_map(|engine| installed(system, engine)).collect(),
+        users: database.engines.iter().flat_map(|engine| paths(&engine.used_by)).collect(),
+        selinux: is_enforcing(system),
+        groups: groups(system, database),
+        user_exists: user.and_then(|name| user_exists(system, name)),
+        ..ContainerHost::default()
+    };
+    let configs = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
+    let rules = database.container_toolkit().map(|toolkit| &toolkit.dev_char.file);
+    for path in configs.chain(rules) {
+        match config_file(system, Path::new(path)) {
+            Seen::Absent => {}
+            seen => drop(host.files.insert(path.into(), seen)),
+        }
+    }
+    if let Some(toolkit) = database.container_toolkit() {
+        host.toolkit = installed_toolkit(system, toolkit);
+        let is_wanted = |unit: &String| system.link_target(Path::new(STARTED_AT_BOOT).join(unit)).is_some();
+        host.refreshes_cdi = toolkit.cdi_units.iter().all(is_wanted);
+        host.left_over = paths(&toolkit.left_over);
+        host.old_sources = paths(&toolkit.old_sources);
+    }
+    host
+}
+
+fn installed(system: &System, engine: &Engine) -> Option<InstalledEngine> {
+    let program = engine.programs.iter().find(|path| system.exists(path))?;
+    let has_unit = |unit: &&String| UNITS.iter().any(|folder| system.exists(Path::new(folder).join(unit)));
+    let names = engine.packages.iter().flat_map(|p| &p.names).chain(&engine.other_packages);
+    Some(InstalledEngine {
+        id: engine.id,
+        program: program.into(),
+        version: version_of(system, program, &names.collect::<Vec<_>>()),
+        units: engine.units.iter().filter(has_unit).cloned().collect(),
+    })
+}
+
+fn installed_toolkit(system: &System, toolkit: &ContainerToolkit) -> Option<InstalledToolkit> {
+    if !system.exists(&toolkit.program) {
+        return None;
+    }
+    let names: Vec<_> = toolkit.packages.iter().collect();
+    Some(InstalledToolkit { version: version_of(system, &toolkit.program, &names) })
+}
+
+/// The version that a program reports; in a tree, where no program is run, that of its package.
+fn version_of(system: &System, program: &str, packages: &[&String]) -> Option<AddOnVersion> {
+    if !system.is_live() {
+        return recorded(system, packages);
+    }
+    let asked = Program::new([program, "--version"]).limit(Duration::from_secs(10));
+    let output = system.run(&asked).ok().filter(|output| output.succeeded())?;
+    version_in(output.text.lines().next()?)
+}
+
+/// The version of the first of these packages that is installed, if the package manager's record is a file.
+fn recorded(system: &System, names: &[&String]) -> Option<AddOnVersion> {
+    let mut records = packages::ALL.iter().filter_map(|manager| packages::of(*manager).record_file.as_ref());
+    let wanted = |name: &str| names.iter().any(|wanted| *wanted == name);
+    let installed = records.find_map(|record| (record.scan)(&mut system.open(record.path).ok()?, &wanted).ok())?;
+    names.iter().find_map(|name| version_in(packages::upstream(installed.versions.get(*name)?)))
+}
+
+/// The version in a line: `Docker version 26.1.5+dfsg1, build a72d7cd`, `containerd github.com/containerd/containerd v1.7.24 …`.
+fn version_in(line: &str) -> Option<AddOnVersion> {
+    let number = |word: &str| {
+        let word = word.strip_prefix('v').unwrap_or(word);
+        let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+        let number = word[..end].trim_end_matches('.');
+        number.contains('.').then(|| number.parse().ok()).flatten()
+    };
+    line.split_whitespace().find_map(number)
+}
+
+/// The version of a package that repositories offer: `26.1.5+dfsg1-9`.
+pub fn packaged_version(version: &str) -> Option<AddOnVersion> {
+    version_in(packages::upstream(version))
+}
+
+/// A configuration file. A link is not followed: what it leads to may belong to something that writes it again.
+fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
+    let mode = match system.node(path) {
+        Ok(Node::Absent) => return Seen::Absent,
+        Ok(Node::File { mode, .. }) => mode,
+        Ok(Node::Link { target }) => return Seen::Unreadable(format!("it is a link to {}", target.display())),
+        Ok(Node::Directory | Node::Other) => return Seen::Unreadable("it is no file".to_owned()),
+        Err(e) => return Seen::Unreadable(e.to_string()),
+    };
+    let bytes = match system.open(path).and_then(|file| input::limited(file, MOST)) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Seen::Unreadable("it is larger than 1 MiB".to_owned()),
+        Err(e) => return Seen::Unreadable(e.to_string()),
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Seen::Is(ConfigFile { text, mode }),
+        Err(_) => Seen::Unreadable("it is not UTF-8".to_owned()),
+    }
+}
+
+/// Whether SELinux enforces its rules: as the kernel says, or in a tree as its configuration does.
+fn is_enforcing(system: &System) -> bool {
+    let text = |path: &str| system.read_text(path).ok().flatten().unwrap_or_default();
+    match system.is_live() {
+        true => text("/sys/fs/selinux/enforce").trim() == "1",
+        false => text("/etc/selinux/config").lines().any(|line| line.trim() == "SELINUX=enforcing"),
+    }
+}
+
+/// The members of the groups that let users use engines.
+fn groups(system: &System, database: &Database) -> BTreeMap<String, Vec<String>> {
+    let text = system.read_text("/etc/group").ok().flatten().unwrap_or_default();
+    let is_one = |name: &str| database.engines.iter().any(|engine| engine.group.as_deref() == Some(name));
+    let entry = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| is_one(name))?;
+        let members = fields.nth(2)?.split(',').filter(|name| !name.is_empty());
+        Some((name.to_owned(), members.map(str::to_owned).collect()))
+    };
+    text.lines().filter_map(entry).collect()
+}
+
+/// Whether a user exists: in the host's own list, or in a directory that the running host asks.
+fn user_exists(system: &System, name: &str) -> Option<bool> {
+    let text = system.read_text("/etc/passwd").ok().flatten()?;
+    if text.lines().any(|line| line.split(':').next() == Some(name)) {
+        return Some(true);
+    }
+    if !system.is_live() {
+        return Some(false);
+    }
+    let output = system.run(&Program::new(["getent", "passwd", name]).limit(Duration::from_secs(30))).ok()?;
+    Some(output.succeeded())
+}
+
+impl Facts {
+    /// What the host has for containers with GPUs; nothing if that was not looked for.
+    pub fn containers(&self) -> std::borrow::Cow<'_, ContainerHost> {
+        match &self.container_host {
+            Some(host) => std::borrow::Cow::Borrowed(host),
+            None => std::borrow::Cow::Owned(ContainerHost::default()),
+        }
+    }
+}
+
+impl ContainerHost {
+    /// The text and the mode of a file; none if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// If it exists and could not be read: why.
+    pub fn file(&self, path: &Path) -> Result<Option<&ConfigFile>, &str> {
+        match self.files.get(path) {
+            Some(Seen::Is(file)) => Ok(Some(file)),
+            Some(Seen::Unreadable(why)) => Err(why),
+            Some(Seen::Absent) | None => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::embedded;
+
+    fn tree() -> (tempfile::TempDir, System) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        (dir, system)
+    }
+
+    fn write(system: &System, path: &str, text: &[u8], mode: u32) {
+        system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+        system.write(path, text, mode).expect("written");
+    }
+
+    #[test]
+    fn a_version_is_found_in_what_a_program_prints() {
+        let read = |line: &str| version_in(line).map(|version| version.to_string());
+        for (line, version) in [
+            ("Docker version 26.1.5+dfsg1, build a72d7cd", "26.1.5"),
+            ("podman version 5.4.2", "5.4.2"),
+            ("containerd github.com/containerd/containerd v1.7.24 88bf19b2105c8b17560993bee28a01ddc2f97182", "1.7.24"),
+            ("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u1", "1.6.20"),
+            ("crio version 1.30.0", "1.30.0"),
+            ("NVIDIA Container Toolkit CLI version 1.20.0", "1.20.0"),
+            ("k3s version v1.32.2+k3s1 (381620ef)", "1.32.2"),
+        ] {
+            assert_eq!(read(line).as_deref(), Some(version), "{line}");
+        }
+        assert_eq!(read("podman: not found"), None);
+        assert_eq!(packaged_version("5:27.3.1-1~debian.12~bookworm").map(|v| v.to_string()).as_deref(), Some("27.3.1"));
+    }
+
+    #[test]
+    fn engines_are_seen_with_their_files() {
+        let (_dir, system) = tree();
+        assert_eq!(container_host(&system, &embedded(), None), ContainerHost::default());
+        write(&system, "/usr/bin/dockerd", b"", 0o755);
+        write(&system, "/etc/docker/daemon.json", b"{\n\t\"debug\": true\r\n}\n", 0o600);
+        write(&system, "/lib/systemd/system/docker.service", b"", 0o644);
+        write(&system, "/etc/group", b"root:x:0:\ndocker:x:999:alice,bob\nempty:x:1:\n", 0o644);
+        write(&system, "/etc/passwd", b"alice:x:1000:1000::/home/alice:/bin/sh\n", 0o644);
+        let record = "Package: docker.io\nStatus: install ok installed\nVersion: 26.1.5+dfsg1-9+b1\n\n";
+        write(&system, "/var/lib/dpkg/status", record.as_bytes(), 0o644);
+        system.make_directories("/etc/containerd", 0o755).expect("made");
+        system.link("/etc/containerd/config.toml", Path::new("/nix/store/x")).expect("linked");
+        let host = container_host(&system, &embedded(), Some("alice"));
+        let [docker] = host.engines.as_slice() else { panic!("{host:?}") };
+        assert_eq!(docker.version.map(|v| v.to_string()).as_deref(), Some("26.1.5"));
+        assert_eq!(docker.units, ["docker.service"]);
+        assert_eq!(host.groups["docker"], ["alice", "bob"]);
+        assert_eq!(host.user_exists, Some(true));
+        let file = host.file(Path::new("/etc/docker/daemon.json")).expect("readable").expect("there");
+        assert_eq!((file.text.as_str(), file.mode), ("{\n\t\"debug\": true\r\n}\n", 0o600));
+        let refused = host.file(Path::new("/etc/containerd/config.toml")).expect_err("a link");
+        assert_eq!(refused, "it is a link to /nix/store/x");
+        // Facts that are printed and read again have the same text.
+        assert_eq!(crate::text::made_visible(host.clone()), host);
+    }
+}

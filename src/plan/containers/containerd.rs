@@ -1,0 +1,252 @@
+//! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format. Comments and everything else stay.
+
+use super::daemon_json::RUNTIME;
+use super::merge::{Unmergeable, comments_first, table, table_mut, toml};
+use crate::compat::Engine;
+use crate::version::AddOnVersion;
+use std::path::Path;
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
+
+/// What becomes of containerd's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Containerd {
+    /// The main file has this text.
+    Main(String),
+    /// A file beside it has this text, and the main file stays as it is.
+    DropIn(String),
+    /// containerd does not serve Kubernetes here, so it has no runtimes to choose from.
+    Disabled,
+}
+
+/// The plugin whose runtimes Kubernetes uses, by the version of the format, oldest first.
+const PLUGINS: [(i64, &str); 3] = [(1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")];
+
+/// The first containerd that reads version 3, and no version 1 any more.
+const SECOND: AddOnVersion = AddOnVersion { major: 2, minor: 0, patch: Some(0), build: None };
+
+/// The files with the runtime at this path. `text` is the main file, if there is one; `version` that of containerd, if known.
+///
+/// # Errors
+///
+/// If the file is no TOML, or of a version that this containerd does not read.
+pub fn merged(
+    text: Option<&str>,
+    engine: &Engine,
+    version: Option<AddOnVersion>,
+    runtime: &str,
+) -> Result<Containerd, Unmergeable> {
+    let is_second = version.is_some_and(|version| version >= SECOND);
+    let (comments, rest) = comments_first(text.unwrap_or_default())?;
+    let mut doc = toml(rest)?;
+    if doc.as_table().is_empty() {
+        doc.insert("version", value(if is_second { 3 } else { 2 }));
+    }
+    let format = format(&doc, version)?;
+    let plugin = PLUGINS.iter().find(|(of, _)| *of == format).map_or("", |(_, plugin)| plugin);
+    if is_disabled(&doc) {
+        return Ok(Containerd::Disabled);
+    }
+    let runtimes = ["plugins", plugin, "containerd", "runtimes"];
+    let ours = runtime_like_runc(table(&doc, &[&runtimes[..], &["runc"]].concat()), runtime, format);
+    let is_there = table(&doc, &runtimes).is_some_and(|all| all.contains_key(RUNTIME));
+    let merges_files = engine.drop_in_since.zip(version).is_some_and(|(since, version)| version >= since);
+    if !is_there && merges_files && imports(&doc, engine) {
+        return drop_in(format, &runtimes, ours).map(Containerd::DropIn);
+    }
+    if !is_there {
+        let all = table_mut(&mut doc, &runtimes)?;
+        if all.is_empty() {
+            // A table of runtimes replaces the built-in one, which has runc.
+            all.insert("runc", Item::Table(runc()));
+        }
+        all.insert(RUNTIME, Item::Table(ours));
+    }
+    if needs_cdi_setting(engine, version, format) {
+        let plugin = table_mut(&mut doc, &runtimes[..2])?;
+        if !plugin.contains_key("enable_cdi") {
+            plugin.set_implicit(false);
+            plugin.insert("enable_cdi", value(true));
+        }
+    }
+    Ok(Containerd::Main(format!("{comments}{doc}")))
+}
+
+fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, Unmergeable> {
+    let format = match doc.get("version") {
+        None => 1,
+        Some(item) => item.as_integer().ok_or_else(|| Unmergeable::new("its version is no number"))?,
+    };
+    let is_known = PLUGINS.iter().any(|(of, _)| *of == format);
+    let is_read = version.is_none_or(|version| (version >= SECOND && format > 1) || (version < SECOND && format < 3));
+    match (is_known, is_read) {
+        (true, true) => Ok(format),
+        (false, _) => Err(Unmergeable::new(format!("gpusetup does not know version {format} of this file"))),
+        (true, false) => Err(Unmergeable::new(format!("containerd here does not read version {format} of this file"))),
+    }
+}
+
+/// Whether the plugin that serves Kubernetes is switched off, as in the package containerd.io.
+fn is_disabled(doc: &DocumentMut) -> bool {
+    let all = doc.get("disabled_plugins").and_then(Item::as_array);
+    let mut names = all.into_iter().flat_map(|all| all.iter()).filter_map(Value::as_str);
+    names.any(|name| PLUGINS.iter().any(|(_, plugin)| *plugin == name))
+}
+
+/// Whether the main file takes the added one in.
+fn imports(doc: &DocumentMut, engine: &Engine) -> bool {
+    let (Some(file), Some(main)) = (&engine.drop_in, &engine.config) else { return false };
+    let (Some(folder), Some(of_main)) = (Path::new(file).parent(), Path::new(main).parent()) else { return false };
+    let all = doc.get("imports").and_then(Item::as_array);
+    let mut patterns = all.into_iter().flat_map(|all| all.iter()).filter_map(Value::as_str);
+    patterns.any(|pattern| of_main.join(pattern) == folder.join("*.toml"))
+}
+
+fn drop_in(format: i64, runtimes: &[&str], ours: Table) -> Result<String, Unmergeable> {
+    let mut doc = DocumentMut::new();
+    doc.insert("version", value(format));
+    table_mut(&mut doc, runtimes)?.insert(RUNTIME, Item::Table(ours));
+    Ok(format!("# Written by gpusetup.\n{doc}"))
+}
+
+/// The CDI setting is only in versions of containerd that read specifications and do not so by default.
+fn needs_cdi_setting(engine: &Engine, version: Option<AddOnVersion>, format: i64) -> bool {
+    let since = |bound: Option<AddOnVersion>| bound.zip(version).is_some_and(|(bound, version)| version >= bound);
+    format > 1 && since(engine.cdi) && !since(engine.cdi_by_default)
+}
+
+fn runc() -> Table {
+    let mut table = Table::new();
+    table.insert("runtime_type", value("io.containerd.runc.v2"));
+    table
+}
+
+/// NVIDIA's runtime with the settings that runc has here, such as the cgroup driver.
+fn runtime_like_runc(there: Option<&dyn TableLike>, runtime: &str, format: i64) -> Table {
+    let mut ours = Table::new();
+    let mut options = Table::new();
+    for (key, item) in there.into_iter().flat_map(|runc| runc.iter()) {
+        match (key, item.as_table_like()) {
+            ("options", Some(all)) => copy_values(all, &mut options),
+            (_, None) => copy(key, item, &mut ours),
+            (_, Some(_)) => {}
+        }
+    }
+    if !ours.contains_key("runtime_type") {
+        ours.insert("runtime_type", value("io.containerd.runc.v2"));
+    }
+    options.insert("BinaryName", value(runtime));
+    if format == 1 {
+        options.insert("Runtime", value(runtime));
+    }
+    ours.insert("options", Item::Table(options));
+    ours
+}
+
+fn copy_values(from: &dyn TableLike, to: &mut Table) {
+    from.iter().for_each(|(key, item)| copy(key, item, to));
+}
+
+/// Copies a value without the comments around it.
+fn copy(key: &str, item: &Item, to: &mut Table) {
+    if let Some(found) = item.as_value() {
+        let mut plain = found.clone();
+        plain.decor_mut().clear();
+        to.insert(key, Item::Value(plain));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::embedded;
+
+    const PATH: &str = "/usr/bin/nvidia-container-runtime";
+
+    fn merge(text: Option<&str>, version: &str) -> Result<Containerd, Unmergeable> {
+        let database = embedded();
+        let engine = database.engine("containerd".parse().expect("an id")).expect("known");
+        merged(text, engine, version.parse().ok(), PATH)
+    }
+
+    fn main(text: Option<&str>, version: &str) -> String {
+        match merge(text, version).expect("mergeable") {
+            Containerd::Main(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const SECOND_FORMAT: &str = "# Managed by hand.\nversion = 2\n\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    sandbox_image = \"registry.example/pause:3.9\" # a mirror\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n      default_runtime_name = \"runc\"\n      [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes]\n        [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n          runtime_type = \"io.containerd.runc.v2\"\n          [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n            # as kubelet has it\n            SystemdCgroup = true\n";
+
+    #[test]
+    fn comments_and_settings_stay() {
+        let after = main(Some(SECOND_FORMAT), "1.6.20");
+        let ours = "runtimes.nvidia]\nruntime_type = \"io.containerd.runc.v2\"";
+        assert!(after.contains(ours), "{after}");
+        let options =
+            "runtimes.nvidia.options]\nSystemdCgroup = true\nBinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+        assert!(after.contains(options), "{after}");
+        assert_eq!(main(Some(&after), "1.6.20"), after, "a second time");
+        for line in SECOND_FORMAT.lines() {
+            assert!(after.lines().any(|l| l == line), "{line}");
+        }
+        assert!(main(Some(SECOND_FORMAT), "1.7.24").contains("enable_cdi = true"));
+    }
+
+    #[test]
+    fn a_file_of_version_1_has_the_old_names() {
+        let text = "[plugins]\n  [plugins.cri]\n    [plugins.cri.containerd]\n      snapshotter = \"overlayfs\"\n";
+        let after = main(Some(text), "1.4.13");
+        let options = format!(
+            "[plugins.cri.containerd.runtimes.nvidia.options]\nBinaryName = \"{PATH}\"\nRuntime = \"{PATH}\"\n"
+        );
+        assert!(after.starts_with(text) && after.contains(&options), "{after}");
+        assert!(after.contains("[plugins.cri.containerd.runtimes.runc]"), "{after}");
+        assert_eq!(main(Some(&after), "1.4.13"), after);
+    }
+
+    #[test]
+    fn a_new_file_has_the_version_that_this_containerd_writes() {
+        let new = main(None, "1.7.24");
+        for part in ["version = 2\n", "enable_cdi = true\n", ".runtimes.runc]\n", ".runtimes.nvidia.options]\n"] {
+            assert!(new.contains(part), "{part}: {new}");
+        }
+        assert!(main(None, "2.1.3").starts_with("version = 3\n"));
+        let commented = main(Some("# by hand\n"), "2.1.3");
+        assert!(commented.starts_with("# by hand\nversion = 3\n"), "{commented}");
+        assert!(commented.contains("io.containerd.cri.v1.runtime"), "{commented}");
+    }
+
+    #[test]
+    fn a_file_beside_the_main_one_is_added_where_both_are_merged() {
+        let text = "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.runc.options]\nSystemdCgroup = true\n";
+        let Containerd::DropIn(beside) = merge(Some(text), "2.0.5").expect("mergeable") else {
+            panic!("the main file")
+        };
+        let expected = format!(
+            "# Written by gpusetup.\nversion = 3\n\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia]\n\
+             runtime_type = \"io.containerd.runc.v2\"\n\n\
+             [plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia.options]\nSystemdCgroup = true\n\
+             BinaryName = \"{PATH}\"\n"
+        );
+        assert_eq!(beside, expected);
+        // Older ones replace the whole section of the plugin by that of the imported file.
+        let text = text.replace("version = 3", "version = 2").replace("cri.v1.runtime", "grpc.v1.cri");
+        assert!(matches!(merge(Some(&text), "1.7.24"), Ok(Containerd::Main(_))));
+    }
+
+    #[test]
+    fn docker_has_no_runtimes_for_kubernetes() {
+        assert_eq!(merge(Some("disabled_plugins = [\"cri\"]\n"), "1.7.24"), Ok(Containerd::Disabled));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        let said = |text: &str, version: &str| merge(Some(text), version).expect_err("refused").to_string();
+        assert!(said("version = 2\n[plugins\n", "1.7.24").starts_with("line 2, column "), "{}", said("[plugins\n", ""));
+        assert!(said("version = 4\n", "2.1.0").contains("version 4"));
+        assert!(said("version = 3\n", "1.7.24").contains("does not read version 3"));
+        assert!(said("root = \"/x\"\n", "2.1.0").contains("does not read version 1"));
+        let inline = "version = 2\nplugins = {}\n";
+        assert!(said(inline, "1.7.24").contains("plugins is no table with a header"), "{}", said(inline, "1.7.24"));
+    }
+}

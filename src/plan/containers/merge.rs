@@ -1,0 +1,81 @@
+//! What is common to merging the configuration files of engines: why one is refused, and tables of TOML.
+
+use std::fmt;
+use toml_edit::{DocumentMut, Item, Table};
+
+/// Why a configuration file cannot be merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unmergeable {
+    /// The line and the column of the error, from 1.
+    place: Option<(usize, usize)>,
+    why: String,
+}
+
+impl Unmergeable {
+    /// Something about the whole file.
+    pub fn new(why: impl Into<String>) -> Self {
+        Self { place: None, why: why.into() }
+    }
+
+    /// An error at a place.
+    pub fn at(line: usize, column: usize, why: impl Into<String>) -> Self {
+        let why = why.into();
+        // The parser says the place too.
+        let why = why.split_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
+        Self { place: Some((line, column)), why }
+    }
+}
+
+impl fmt::Display for Unmergeable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((line, column)) = self.place {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        f.write_str(&self.why)
+    }
+}
+
+/// A TOML file.
+pub fn toml(text: &str) -> Result<DocumentMut, Unmergeable> {
+    text.parse::<DocumentMut>().map_err(|e| {
+        let why = e.message().lines().next().unwrap_or("it is not TOML").to_owned();
+        let Some(span) = e.span() else { return Unmergeable::new(why) };
+        let before = text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        Unmergeable::at(line, column, why)
+    })
+}
+
+/// The text of a file without any key, which are comments, and what is to be parsed: a parser takes comments for the end of a file
+/// that has nothing else.
+pub fn comments_first(text: &str) -> Result<(&str, &str), Unmergeable> {
+    let has_keys = !toml(text)?.as_table().is_empty();
+    Ok(if has_keys { ("", text) } else { (text, "") })
+}
+
+/// The table at a path of keys; none if it does not exist.
+pub fn table<'a>(doc: &'a DocumentMut, path: &[&str]) -> Option<&'a dyn toml_edit::TableLike> {
+    let mut here: &dyn toml_edit::TableLike = doc.as_table();
+    for key in path {
+        here = here.get(key)?.as_table_like()?;
+    }
+    Some(here)
+}
+
+/// The table at a path of keys, made if it does not exist. Tables on the way get no header of their own.
+pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut Table, Unmergeable> {
+    let mut here = doc.as_table_mut();
+    for (at, key) in path.iter().enumerate() {
+        let item = here.entry(key).or_insert_with(|| {
+            let mut table = Table::new();
+            table.set_implicit(true);
+            Item::Table(table)
+        });
+        let name = path[..=at].join(".");
+        here = item.as_table_mut().ok_or_else(|| {
+            Unmergeable::new(format!("{name} is no table with a header, so nothing can be added to it"))
+        })?;
+    }
+    Ok(here)
+}

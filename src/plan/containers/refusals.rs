@@ -1,0 +1,104 @@
+//! Requests about containers that are refused before anything changes.
+
+use crate::host::MachineKind;
+use crate::ids::CheckId;
+use crate::plan::context::StepContext;
+use crate::resolve::{Conflict, Hint, Request};
+use crate::text::{all_of, quoted_path};
+
+/// Refuses an engine that cannot be installed, a user who cannot be let in, and files that cannot be merged.
+pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
+    let Some(containers) = context.containers.as_ref() else { return Ok(()) };
+    if context.facts.machine.kind == MachineKind::Container {
+        return Ok(());
+    }
+    not_without_packages(context)?;
+    not_without_user(context)?;
+    let Some((setup, broken)) = containers.broken().next() else { return Ok(()) };
+    let (path, title) = (broken.path.display(), &setup.engine.title);
+    let sentence = format!("{path} cannot be merged, so it is left as it is: {}", broken.why);
+    let check = match setup.engine.form {
+        crate::compat::EngineForm::DaemonJson => "sudo dockerd --validate".to_owned(),
+        _ => format!("sudo cat {}", quoted_path(&broken.path)),
+    };
+    Err(Conflict::blocked(CheckId::GS803, sentence)
+        .hint(format!("correct the file of {title}, then plan again"))
+        .hint(Hint::Command(check)))
+}
+
+/// Refuses an engine and a toolkit that no known package installs here.
+fn not_without_packages(context: &StepContext) -> Result<(), Conflict> {
+    let Some(containers) = context.containers.as_ref() else { return Ok(()) };
+    let os = &context.facts.os.name;
+    if let Some(id) = containers.request.engine
+        && let Some(setup) = containers.engines.iter().find(|setup| setup.engine.id == id)
+        && setup.found.is_none()
+        && setup.packages.is_none()
+    {
+        let title = &setup.engine.title;
+        let installable = context.known_engines.iter().filter(|engine| {
+            context.distribution.is_some_and(|distribution| engine.packages_on(distribution).is_some())
+        });
+        let others: Vec<_> = installable.filter(|engine| engine.id != id).collect();
+        let sentence = format!("gpusetup knows no package of {title} for {os} (--engine {id})");
+        let other = |id| {
+            let mut asked = context.request.clone();
+            if let Some(containers) = &mut asked.settings.containers {
+                containers.engine = Some(id);
+                containers.docker_user = None;
+            }
+            asked
+        };
+        let conflict = Conflict::blocked(CheckId::GS803, sentence);
+        let conflict =
+            others.iter().fold(conflict, |c, engine| c.hint(Hint::asking("with another engine", other(engine.id))));
+        return Err(
+            conflict.hint(format!("or install {title} as its documentation says, then plan again without --engine"))
+        );
+    }
+    let is_known = containers.request.engine.is_none_or(|id| context.known_engines.iter().any(|e| e.id == id));
+    if !is_known {
+        let all: Vec<_> =
+            context.known_engines.iter().filter(|e| !e.packages.is_empty()).map(|e| e.id.as_str()).collect();
+        let id = containers.request.engine.map(|id| id.to_string()).unwrap_or_default();
+        let sentence = format!("gpusetup installs {}, but not {id} (--engine)", all_of(&all));
+        return Err(Conflict::request(sentence).hint(Hint::asking("without it", without_engine(context.request))));
+    }
+    let arch = &context.facts.machine.arch;
+    let has_packages = containers.added.is_none_or(|repository| repository.archs.contains_key(arch));
+    let comes =
+        containers.is_kept || containers.added.is_some() || context.facts.has_enabled(&containers.toolkit.seen_as);
+    if !has_packages || !comes {
+        let title = &containers.toolkit.title;
+        let sentence = format!("gpusetup knows no repository of {title} for {os} on {arch}");
+        return Err(Conflict::blocked(CheckId::GS803, sentence).hint("install its packages by hand, then plan again"));
+    }
+    Ok(())
+}
+
+fn without_engine(request: &Request) -> Request {
+    let mut request = request.clone();
+    if let Some(containers) = &mut request.settings.containers {
+        containers.engine = None;
+    }
+    request
+}
+
+fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
+    let Some(containers) = context.containers.as_ref() else { return Ok(()) };
+    let Some(user) = &containers.request.docker_user else { return Ok(()) };
+    if containers.with_group().is_none() {
+        let sentence = format!("Docker is not installed, so {user} cannot be let use it (--docker-user)");
+        let mut with = context.request.clone();
+        let docker = context.known_engines.iter().find(|engine| engine.group.is_some());
+        if let (Some(containers), Some(docker)) = (&mut with.settings.containers, docker) {
+            containers.engine = Some(docker.id);
+        }
+        return Err(Conflict::request(sentence).hint(Hint::asking("with Docker", with)));
+    }
+    if containers.host.user_exists == Some(false) {
+        let sentence = format!("this host has no user {user} (--docker-user)");
+        return Err(Conflict::request(sentence).hint("getent passwd lists the users"));
+    }
+    Ok(())
+}

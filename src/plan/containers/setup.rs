@@ -1,0 +1,210 @@
+//! What a host needs for containers with GPUs: the engines, the version of the toolkit, and the files that change.
+
+use super::merge::Unmergeable;
+use super::{containerd, crio, daemon_json};
+use crate::compat::{ContainerToolkit, Engine, EngineForm, EngineId, EnginePackages, PackageRepository};
+use crate::host::{ContainerHost, Facts, InstalledEngine, packaged_version};
+use crate::operation::Run;
+use crate::plan::Act;
+use crate::resolve::{ContainerRequest, KnownHost, Request};
+use crate::version::AddOnVersion;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// What a plan sets up for containers.
+pub struct Containers<'a> {
+    /// The toolkit.
+    pub toolkit: &'a ContainerToolkit,
+    /// What was asked for.
+    pub request: &'a ContainerRequest,
+    /// What the host has.
+    pub host: Cow<'a, ContainerHost>,
+    /// The engines that the host has, and the one that is installed.
+    pub engines: Vec<EngineSetup<'a>>,
+    /// The repository to add; none if one that has the toolkit is enabled, or the toolkit is there.
+    pub added: Option<&'a PackageRepository>,
+    /// The version of the toolkit.
+    pub version: AddOnVersion,
+    /// The version of its packages.
+    pub package_version: String,
+    /// Whether an installed toolkit stays as it is.
+    pub is_kept: bool,
+}
+
+/// An engine that the plan sets up.
+pub struct EngineSetup<'a> {
+    /// The engine.
+    pub engine: &'a Engine,
+    /// The installed one; none if the plan installs it.
+    pub found: Option<InstalledEngine>,
+    /// Its version, if known.
+    pub version: Option<AddOnVersion>,
+    /// The distribution's packages that install it.
+    pub packages: Option<&'a EnginePackages>,
+}
+
+/// A file that is written, and what it is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEdit {
+    /// The file.
+    pub path: PathBuf,
+    /// Its text now; none if it does not exist.
+    pub before: Option<String>,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its text afterwards.
+    pub content: String,
+}
+
+/// A file that cannot be merged, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokenFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The reason.
+    pub why: String,
+}
+
+impl<'a> Containers<'a> {
+    /// What the request needs on a host; none if it is not about containers.
+    pub fn of<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request) -> Option<Self> {
+        let asked = request.settings.containers.as_ref()?;
+        let toolkit = host.database.container_toolkit()?;
+        let seen = host.facts.containers();
+        let engine_of = |engine: &'d Engine, found: Option<InstalledEngine>| {
+            let packages = host.distribution.and_then(|distribution| engine.packages_on(distribution));
+            let version = match &found {
+                Some(found) => found.version,
+                None => packages.and_then(|p| offered(host.facts, &p.names)),
+            };
+            EngineSetup { engine, found, version, packages }
+        };
+        let has = |id: EngineId| seen.engines.iter().any(|found| found.id == id) || asked.engine == Some(id);
+        // What Docker runs for itself needs nothing, unless Kubernetes uses it too.
+        let counts = |engine: &Engine| {
+            !engine.part_of.is_some_and(has) || engine.used_by.iter().any(|user| seen.users.contains(&user.into()))
+        };
+        let known = host.database.engines.iter().filter(|engine| counts(engine));
+        let engines = known.filter_map(|engine| {
+            let found = seen.engines.iter().find(|found| found.id == engine.id).cloned();
+            (found.is_some() || asked.engine == Some(engine.id)).then(|| engine_of(engine, found))
+        });
+        let engines = engines.collect();
+        let installed = seen.toolkit.as_ref().map(|toolkit| toolkit.version);
+        let is_kept = installed.is_some() && !request.upgrade;
+        let offered = toolkit.packages.first().and_then(|name| host.facts.offered.as_ref()?.get(name));
+        let version = installed.filter(|_| is_kept).flatten();
+        let version = version.or_else(|| packaged_version(offered?)).unwrap_or(toolkit.newest);
+        let package_version = offered.cloned().unwrap_or_else(|| toolkit.package_version(version));
+        let is_enabled = host.facts.has_enabled(&toolkit.seen_as);
+        let manager = host.facts.os.package_manager.filter(|_| !is_kept && !is_enabled);
+        let added = manager.and_then(|manager| host.database.container_repository(manager));
+        Some(Self { toolkit, request: asked, host: seen, engines, added, version, package_version, is_kept })
+    }
+
+    /// The engine that the request names, with `--engine` or as that of a user.
+    pub fn asked(&self) -> Option<&EngineSetup<'a>> {
+        let is_asked = |setup: &&EngineSetup| match self.request.engine {
+            Some(id) => setup.engine.id == id,
+            None => self.request.docker_user.is_some() && setup.engine.group.is_some(),
+        };
+        self.engines.iter().find(is_asked)
+    }
+
+    /// The engine whose group the user joins.
+    pub fn with_group(&self) -> Option<&EngineSetup<'a>> {
+        self.engines.iter().find(|setup| setup.engine.group.is_some())
+    }
+
+    /// The operation by which the user joins the group of an engine; none if no user is named.
+    pub fn membership(&self) -> Option<Act> {
+        let user = self.request.docker_user.as_ref()?;
+        let group = self.with_group()?.engine.group.as_ref()?;
+        let satisfied = self.host.groups.get(group).is_some_and(|members| members.contains(user));
+        let join = Run::new(["gpasswd", "--add", user, group], 60).undone_by(["gpasswd", "--delete", user, group]);
+        Some(Act { operation: join.into(), satisfied })
+    }
+
+    /// The files of an engine that the plan writes, each with its text, or why it cannot be merged.
+    pub fn edits(&self, setup: &EngineSetup) -> Vec<Result<FileEdit, BrokenFile>> {
+        self.edit(setup).into_iter().collect()
+    }
+
+    fn edit(&self, setup: &EngineSetup) -> Option<Result<FileEdit, BrokenFile>> {
+        let Engine { form, config, drop_in, .. } = setup.engine;
+        let runtime = &self.toolkit.runtime;
+        let main = PathBuf::from(config.as_ref().or(drop_in.as_ref())?);
+        let text = match self.text(&main) {
+            Ok(text) => text,
+            Err(broken) => return Some(Err(broken)),
+        };
+        let refused = |path: &Path| {
+            let path = path.to_owned();
+            move |e: Unmergeable| BrokenFile { path, why: e.to_string() }
+        };
+        let content = match form {
+            EngineForm::DaemonJson => daemon_json::merged(text.unwrap_or_default(), runtime, setup.needs_cdi_setting())
+                .map_err(refused(&main)),
+            EngineForm::Crio => crio::merged(text, runtime).map_err(refused(&main)),
+            EngineForm::Containerd => match containerd::merged(text, setup.engine, setup.version, runtime) {
+                Ok(containerd::Containerd::Main(text)) => Ok(text),
+                Ok(containerd::Containerd::DropIn(text)) => return Some(self.beside(drop_in.as_ref()?, text)),
+                Ok(containerd::Containerd::Disabled) => return None,
+                Err(e) => Err(refused(&main)(e)),
+            },
+            EngineForm::Detects | EngineForm::Cdi => return None,
+        };
+        Some(content.and_then(|content| self.edited(main, content)))
+    }
+
+    /// A file beside the main one, which is written as a whole.
+    fn beside(&self, path: &str, content: String) -> Result<FileEdit, BrokenFile> {
+        self.edited(PathBuf::from(path), content)
+    }
+
+    fn edited(&self, path: PathBuf, content: String) -> Result<FileEdit, BrokenFile> {
+        // A plan in a file may have no other hidden characters.
+        let is_hidden = |c: char| crate::text::is_hidden(c) && !matches!(c, '\n' | '\t');
+        let before = self.text(&path)?.map(str::to_owned);
+        let mode = self.host.file(&path).ok().flatten().map_or(0o644, |file| file.mode & 0o755);
+        if before.as_ref() != Some(&content) && content.contains(is_hidden) {
+            let why = "it has hidden characters, such as the line ends of Windows".to_owned();
+            return Err(BrokenFile { path, why });
+        }
+        Ok(FileEdit { path, before, mode, content })
+    }
+
+    fn text(&self, path: &Path) -> Result<Option<&str>, BrokenFile> {
+        let file = self.host.file(path);
+        let file = file.map_err(|why| BrokenFile { path: path.to_owned(), why: why.to_owned() })?;
+        Ok(file.map(|file| file.text.as_str()))
+    }
+
+    /// The files that cannot be merged.
+    pub fn broken(&self) -> impl Iterator<Item = (&EngineSetup<'a>, BrokenFile)> {
+        let of = |setup| self.edits(setup).into_iter().filter_map(move |edit| Some((setup, edit.err()?)));
+        self.engines.iter().flat_map(of)
+    }
+}
+
+impl EngineSetup<'_> {
+    /// Whether its version reads CDI specifications, and only if it is told to.
+    pub fn needs_cdi_setting(&self) -> bool {
+        let since = |bound: Option<AddOnVersion>| bound.zip(self.version).is_some_and(|(bound, is)| is >= bound);
+        since(self.engine.cdi) && !since(self.engine.cdi_by_default)
+    }
+
+    /// The units that restart: those that the host has, or the first one of an engine that the plan installs.
+    pub fn units(&self) -> Vec<&str> {
+        match &self.found {
+            Some(found) => found.units.iter().map(String::as_str).collect(),
+            None => self.engine.units.iter().take(1).map(String::as_str).collect(),
+        }
+    }
+}
+
+/// The version of the first of these packages that the repositories offer.
+fn offered(facts: &Facts, names: &[String]) -> Option<AddOnVersion> {
+    let all = facts.offered.as_ref()?;
+    packaged_version(names.iter().find_map(|name| all.get(name))?)
+}

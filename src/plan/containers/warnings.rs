@@ -1,0 +1,115 @@
+//! What the user should know of a plan for containers.
+
+use super::daemon_json::{keeps_containers, refuses_cdi};
+use super::setup::{Containers, EngineSetup};
+use crate::compat::{EngineForm, RestartEffect};
+use crate::host::MachineKind;
+use crate::plan::context::StepContext;
+use crate::text::{all_of, quoted};
+
+/// The warnings, a sentence or two each.
+pub fn warnings(context: &StepContext) -> Vec<String> {
+    let Some(containers) = context.containers.as_ref() else { return Vec::new() };
+    if context.facts.machine.kind == MachineKind::Container {
+        return Vec::new();
+    }
+    let mut all = Vec::new();
+    all.extend(without_engine(context, containers));
+    for setup in &containers.engines {
+        all.extend(restart(containers, setup));
+        all.extend(cdi(containers, setup));
+    }
+    all.extend(is_root(containers));
+    all.extend(selinux(containers));
+    all.extend(old_sources(containers));
+    all
+}
+
+fn without_engine(context: &StepContext, containers: &Containers) -> Option<String> {
+    if !containers.engines.is_empty() {
+        return None;
+    }
+    let distribution = context.distribution?;
+    let offers = context.known_engines.iter().filter(|engine| engine.packages_on(distribution).is_some());
+    let options: Vec<_> = offers.map(|engine| format!("--engine {}", engine.id)).collect();
+    let install = match options.as_slice() {
+        [] => String::new(),
+        options => format!(" {} installs one in the same run.", options.join(" or ")),
+    };
+    Some(format!(
+        "no container engine is known here.{install} Podman can be installed later without another plan; other engines need this \
+         one again after they are installed"
+    ))
+}
+
+/// The warning that containers end when their engine restarts.
+fn restart(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let found = setup.found.as_ref().filter(|found| !found.units.is_empty())?;
+    let edits: Vec<_> = containers.edits(setup).into_iter().flatten().collect();
+    let changed = edits.iter().find(|edit| edit.before.as_ref() != Some(&edit.content))?;
+    let keeps = changed.before.as_deref().is_some_and(keeps_containers);
+    if setup.engine.restart != Some(RestartEffect::EndsContainers) || keeps {
+        return None;
+    }
+    let (title, path, units) = (&setup.engine.title, changed.path.display(), all_of(&strs(&found.units)));
+    Some(format!(
+        "{title} restarts ({units}), and its running containers end: those without a restart policy stay down. \
+         `\"live-restore\": true` in {path} keeps them running"
+    ))
+}
+
+fn strs(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+/// The warning that an engine does not read the specification that this toolkit writes.
+fn cdi(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let (engine, title) = (setup.engine, &setup.engine.title);
+    let text = setup.engine.config.as_ref().and_then(|path| containers.host.file(std::path::Path::new(path)).ok()?);
+    if engine.form == EngineForm::DaemonJson && text.is_some_and(|file| refuses_cdi(&file.text)) {
+        return Some(format!("{title} is told not to use CDI (features.cdi), which stays so: --runtime nvidia works"));
+    }
+    let (version, toolkit) = (setup.version?, containers.version);
+    let reads_new = engine.reads_new.filter(|_| toolkit >= containers.toolkit.newer_specification);
+    let least = engine.cdi.filter(|least| version < *least).or(reads_new.filter(|least| version < *least))?;
+    let title_of_toolkit = &containers.toolkit.title;
+    let instead = match engine.form {
+        EngineForm::DaemonJson => "; --gpus and --runtime nvidia work",
+        EngineForm::Cdi => ", so containers of it get no GPUs",
+        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => "; the runtime nvidia works",
+    };
+    Some(format!(
+        "{title} {version} may not read the CDI specifications of {title_of_toolkit} {toolkit}: NVIDIA's release notes name {least} \
+         as the first version that does{instead}"
+    ))
+}
+
+fn is_root(containers: &Containers) -> Option<String> {
+    let user = containers.request.docker_user.as_ref()?;
+    let setup = containers.with_group()?;
+    let (group, title) = (setup.engine.group.as_ref()?, &setup.engine.title);
+    Some(format!(
+        "{user} becomes root in effect: members of the group {group} can start containers that write to any file of the host. It \
+         counts from the next login on. Rootless {title} and Podman need no such group; gpasswd --delete {} {group} ends it",
+        quoted(user)
+    ))
+}
+
+fn selinux(containers: &Containers) -> Option<String> {
+    let is_meant = containers.host.selinux && !containers.engines.is_empty();
+    is_meant.then(|| {
+        "SELinux keeps containers from the GPUs (\"Insufficient Permissions\"): run them with --security-opt=label=disable".to_owned()
+    })
+}
+
+fn old_sources(containers: &Containers) -> Option<String> {
+    let old = &containers.host.old_sources;
+    if old.is_empty() {
+        return None;
+    }
+    let files: Vec<_> = old.iter().map(|path| path.display().to_string()).collect();
+    let files = all_of(&strs(&files));
+    Some(format!(
+        "{files}: a source of an older generation of the toolkit. If apt says \"Conflicting values set for option Signed-By\", remove it"
+    ))
+}

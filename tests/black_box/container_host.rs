@@ -1,0 +1,250 @@
+//! `--profile container-host`: the plans for new systems, and for hosts with engines and files of their administrators. What real
+//! engines make of the files is tested in `tests/as_root/container_host.rs`.
+
+use crate::common::{Ran, Tree, run};
+use crate::schema;
+use serde_json::{Value, json};
+
+const PROFILE: [&str; 2] = ["--profile", "container-host"];
+const KEY: &str = "C95B321B61E88C1809C4F759DDCAE044F796ECB0";
+const DAEMON: &str = "etc/docker/daemon.json";
+
+/// What a run printed that succeeded.
+fn printed(ran: Ran) -> String {
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.out
+}
+
+fn stock(os: &str, more: &[&str]) -> Ran {
+    let base = ["plan", "--os", os, "--gpu", "10de:2330", "--today", "2026-11-26"];
+    run(&[&base[..], &PROFILE, more].concat())
+}
+
+/// The operations of a step.
+fn operations<'a>(plan: &'a Value, step: &str) -> Vec<&'a Value> {
+    let steps = plan["steps"].as_array().expect("steps").iter().filter(|s| s["id"] == step);
+    steps.flat_map(|s| s["operations"].as_array().expect("operations")).collect()
+}
+
+fn texts(plan: &Value) -> Vec<&str> {
+    plan["warnings"].as_array().expect("warnings").iter().filter_map(|w| w["text"].as_str()).collect()
+}
+
+/// A Debian 12 with these programs.
+fn debian(programs: &[&str]) -> Tree {
+    let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    programs.iter().for_each(|name| tree.write(&format!("usr/bin/{name}"), ""));
+    tree
+}
+
+fn on(tree: &Tree, more: &[&str]) -> Ran {
+    let root = tree.path().to_str().expect("UTF-8").to_owned();
+    run(&[&["plan", "--root", &root], &PROFILE[..], more].concat())
+}
+
+#[test]
+fn new_systems_get_the_plans_that_were_reviewed() {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("container_host");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for (os, engine) in [("ubuntu-24.04", "docker"), ("debian-12", "docker"), ("rocky-9", "podman")] {
+            let text = printed(stock(os, &["--engine", engine, "-v"]));
+            let end = text.find("\nNot chosen").expect("the rejected ones");
+            insta::assert_snapshot!(format!("{os}-{engine}"), &text[..end]);
+        }
+    });
+}
+
+#[test]
+fn the_toolkit_comes_in_one_version_from_its_repository() {
+    for (os, url) in [
+        ("ubuntu-24.04", "stable/deb/amd64"),
+        ("debian-13:aarch64", "stable/deb/arm64"),
+        ("rocky-9", "stable/rpm/x86_64"),
+        ("sles-15", "stable/rpm/x86_64"),
+    ] {
+        let plan = stock(os, &["--engine", "podman", "--json"]).json();
+        assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{os}");
+        assert_eq!(plan["selection"]["cuda"], Value::Null, "{os}");
+        let added =
+            operations(&plan, "add-repository").into_iter().find(|added| added["keys"][0]["fingerprint"] == KEY);
+        let added = added.unwrap_or_else(|| panic!("{os}: {plan}"));
+        let address = format!("https://nvidia.github.io/libnvidia-container/{url}");
+        assert_eq!((&added["url"], &added["packages"]), (&json!(address), &Value::Null), "{os}");
+        assert_eq!(added["keys"][0]["url"], "https://nvidia.github.io/libnvidia-container/gpgkey");
+        let all = operations(&plan, "container-toolkit");
+        let versions = all[0]["versions"].as_object().expect("versions");
+        assert_eq!(versions.len(), 4, "{os}");
+        assert!(versions.values().all(|version| *version == "1.20.0-1"), "{os}: {versions:?}");
+        // Podman needs no file and no restart.
+        assert!(all.iter().all(|o| o["op"] != "write-file" && o["restart"] != true), "{os}: {all:?}");
+    }
+    let mirrored = stock("debian-12", &["--mirror", "https://mirror.example/nvidia", "--json"]).json();
+    let added = operations(&mirrored, "add-repository")[0];
+    assert_eq!(added["url"], "https://mirror.example/nvidia/libnvidia-container/stable/deb/amd64");
+    assert_eq!(added["keys"][0]["url"], "https://mirror.example/nvidia/libnvidia-container/gpgkey");
+}
+
+#[test]
+fn a_host_without_an_engine_is_told_what_to_type() {
+    let plan = stock("ubuntu-24.04", &["--json"]).json();
+    let told =
+        texts(&plan).into_iter().find(|text| text.contains("no container engine")).expect("a warning").to_owned();
+    assert!(told.contains("--engine docker or --engine podman installs one"), "{told}");
+    assert!(operations(&plan, "container-engine").is_empty());
+    let said = stock("rocky-9", &["--engine", "docker"]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert!(said.err.contains("no package of Docker for Rocky Linux 9"), "{}", said.err);
+    assert!(said.err.contains("--profile container-host --engine podman"), "{}", said.err);
+    let said = stock("debian-12", &["--engine", "lxc"]);
+    assert!(said.code == 2 && said.err.contains("docker and podman, but not lxc"), "{}", said.err);
+    let said = run(&["plan", "--os", "debian-12", "--gpu", "h100", "--engine", "docker"]);
+    assert!(said.code == 2 && said.err.contains("--profile container-host --engine docker"), "{}", said.err);
+}
+
+#[test]
+fn files_are_merged_and_shown_as_a_diff() {
+    let tree = debian(&["dockerd", "podman"]);
+    tree.write("usr/lib/systemd/system/docker.service", "");
+    let theirs = "{\n\t\"log-driver\": \"journald\",\n\t\"runtimes\": {\"crun\": {\"path\": \"/usr/bin/crun\"}}\n}\n";
+    tree.write(DAEMON, theirs);
+    let plan = on(&tree, &["--json"]).json();
+    assert_eq!(schema::mistakes("plan.json", &plan), [""; 0]);
+    let all = operations(&plan, "container-toolkit");
+    let file = all.iter().find(|o| o["path"] == "/etc/docker/daemon.json").expect("the file");
+    assert_eq!(file["merged_from"], gpusetup::sum::sha256(theirs));
+    let merged: Value = serde_json::from_str(file["content"].as_str().expect("a text")).expect("JSON");
+    assert_eq!(merged["log-driver"], "journald");
+    assert_eq!(merged["runtimes"]["crun"]["path"], "/usr/bin/crun");
+    assert_eq!(merged["runtimes"]["nvidia"]["path"], "/usr/bin/nvidia-container-runtime");
+    let restart = all.iter().find(|o| o["op"] == "service" && o["restart"] == true).expect("a restart");
+    assert_eq!(restart["unit"], "docker.service");
+    assert!(texts(&plan).iter().any(|text| text.contains("live-restore")), "{:?}", texts(&plan));
+    let text = printed(on(&tree, &[]));
+    for line in ["+        \"nvidia\": {", "-    \"runtimes\": {\"crun\": {\"path\": \"/usr/bin/crun\"}}"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    // The texts of the files come back from a file of the plan as they were.
+    let saved = tree.path().join("plan.json");
+    printed(on(&tree, &["--out", saved.to_str().expect("UTF-8")]));
+    let read: gpusetup::plan::Plan = serde_json::from_slice(&std::fs::read(&saved).expect("saved")).expect("a plan");
+    let host = read.host.container_host.expect("looked for");
+    let file = host.file(std::path::Path::new("/etc/docker/daemon.json")).expect("readable").expect("there");
+    assert_eq!(file.text, theirs);
+
+    // Containers that are kept need no warning, and a file that has everything already no restart.
+    tree.write(DAEMON, "{\"live-restore\": true}");
+    assert!(!texts(&on(&tree, &["--json"]).json()).iter().any(|text| text.contains("live-restore")));
+    tree.write(DAEMON, "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}");
+    let plan = on(&tree, &["--json"]).json();
+    let all = operations(&plan, "container-toolkit");
+    assert!(all.iter().all(|o| o["restart"] != true), "{all:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_before_anything() {
+    let tree = debian(&["dockerd", "containerd"]);
+    tree.write(DAEMON, "{\n  // a mirror\n  \"debug\": true\n}\n");
+    let said = on(&tree, &[]);
+    assert_eq!(said.code, 5, "{}", said.err);
+    assert!(
+        said.err.contains("/etc/docker/daemon.json cannot be merged") && said.err.contains("line 2, column 3"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("GS803"), "{}", said.err);
+    std::fs::remove_file(tree.path().join(DAEMON)).expect("removed");
+    tree.link(DAEMON, "/srv/daemon.json");
+    let said = on(&tree, &[]);
+    assert!(said.code == 5 && said.err.contains("it is a link to /srv/daemon.json"), "{}", said.err);
+}
+
+#[test]
+fn containerd_counts_where_kubernetes_uses_it() {
+    let tree = debian(&["dockerd", "containerd"]);
+    let config = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"pause\" # ours\n";
+    tree.write("etc/containerd/config.toml", config);
+    let writes = |tree: &Tree| -> Vec<String> {
+        let plan = on(tree, &["--json"]).json();
+        let all = operations(&plan, "container-toolkit").into_iter().filter(|o| o["op"] == "write-file");
+        all.map(|o| o["path"].as_str().expect("a path").to_owned()).filter(|path| !path.contains("udev")).collect()
+    };
+    assert_eq!(writes(&tree), ["/etc/docker/daemon.json"], "it is a part of Docker");
+    tree.write("usr/bin/kubelet", "");
+    assert_eq!(writes(&tree), ["/etc/docker/daemon.json", "/etc/containerd/config.toml"]);
+    let text = printed(on(&tree, &[]));
+    assert!(text.contains("   sandbox_image = \"pause\" # ours"), "{text}");
+    let crio = debian(&["crio"]);
+    assert_eq!(writes(&crio), ["/etc/crio/crio.conf.d/99-nvidia.toml"]);
+    // K3s finds the runtime when it starts.
+    let k3s = debian(&[]);
+    k3s.write("usr/local/bin/k3s", "");
+    k3s.write("etc/systemd/system/k3s-agent.service", "");
+    assert_eq!(writes(&k3s), [""; 0]);
+    let plan = on(&k3s, &["--json"]).json();
+    let restarts = operations(&plan, "container-toolkit").into_iter().filter(|o| o["restart"] == true);
+    assert_eq!(restarts.map(|o| o["unit"].clone()).collect::<Vec<_>>(), ["k3s-agent.service"]);
+}
+
+#[test]
+fn a_user_of_docker_is_warned_of_what_it_means() {
+    let tree = debian(&["dockerd"]);
+    tree.write("etc/group", "docker:x:999:bob\n");
+    tree.write("etc/passwd", "alice:x:1000:1000::/home/alice:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n");
+    let plan = on(&tree, &["--docker-user", "alice", "--json"]).json();
+    let join = operations(&plan, "container-engine").into_iter().find(|o| o["op"] == "run").expect("a command").clone();
+    assert_eq!(join["argv"], json!(["gpasswd", "--add", "alice", "docker"]));
+    assert_eq!(join["undo"], json!(["gpasswd", "--delete", "alice", "docker"]));
+    assert!(texts(&plan).iter().any(|text| text.starts_with("alice becomes root in effect")), "{:?}", texts(&plan));
+    // A member already: nothing to undo.
+    let plan = on(&tree, &["--docker-user", "bob", "--json"]).json();
+    let join = operations(&plan, "container-engine").into_iter().find(|o| o["op"] == "run").expect("a command").clone();
+    assert_eq!(join["satisfied"], true);
+    let said = on(&tree, &["--docker-user", "carol"]);
+    assert!(said.code == 2 && said.err.contains("no user carol"), "{}", said.err);
+    for wrong in ["", "Alice", "-x", "a b", "a:b", "$(id)"] {
+        let said = on(&tree, &[&format!("--docker-user={wrong}")]);
+        assert!(said.code == 2 && said.err.contains("--docker-user"), "{wrong}: {}", said.err);
+    }
+    let said = on(&debian(&["podman"]), &["--docker-user", "alice"]);
+    assert!(said.code == 2 && said.err.contains("--engine docker --docker-user alice"), "{}", said.err);
+}
+
+#[test]
+fn what_older_versions_left_is_moved_or_named() {
+    let tree = debian(&["podman"]);
+    tree.write("usr/share/containers/oci/hooks.d/oci-nvidia-hook.json", "{}");
+    tree.write("etc/apt/sources.list.d/nvidia-docker.list", "");
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: podman\nStatus: install ok installed\nVersion: 4.3.1+ds1-8+deb12u1\n\n",
+    );
+    let plan = on(&tree, &["--json"]).json();
+    let first = operations(&plan, "container-toolkit")[0];
+    assert_eq!(
+        (first["op"].as_str(), first["path"].as_str()),
+        (Some("remove"), Some("/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"))
+    );
+    let warned = |part: &str| texts(&plan).iter().any(|text| text.contains(part));
+    assert!(warned("nvidia-docker.list: a source of an older generation"), "{:?}", texts(&plan));
+    assert!(
+        warned("Podman 4.3.1 may not read the CDI specifications of NVIDIA Container Toolkit 1.20.0"),
+        "{:?}",
+        texts(&plan)
+    );
+}
+
+#[test]
+fn the_request_is_kept_in_user_data_and_in_the_config_file() {
+    let text = printed(stock("debian-12", &["--engine", "docker", "--docker-user", "admin", "--format", "cloud-init"]));
+    for line in ["profile: \"container-host\"", "engine: \"docker\"", "docker-user: \"admin\"", "cuda: \"none\""] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let config = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(config.path(), "profile: container-host\nengine: podman\n").expect("written");
+    let path = config.path().to_str().expect("UTF-8");
+    let plan = run(&["plan", "--config", path, "--os", "debian-13", "--gpu", "h100", "--json"]).json();
+    assert_eq!(plan["request"]["settings"]["containers"], json!({"engine": "podman"}));
+}
