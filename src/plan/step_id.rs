@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 20] = [
+const NAMES: [(StepId, &str); 21] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::AddRepository, "add-repository"),
@@ -28,6 +28,7 @@ const NAMES: [(StepId, &str); 20] = [
     (StepId::Updates, "updates"),
     (StepId::GpuSettings, "gpu-settings"),
     (StepId::VgpuLicence, "vgpu-licence"),
+    (StepId::SignModules, "sign-modules"),
     (StepId::Verify, "verify"),
 ];
 

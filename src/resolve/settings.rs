@@ -22,6 +22,9 @@ pub struct Settings {
     /// The token with which the guest driver of virtual GPUs gets a licence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vgpu_token: Option<TokenFile>,
+    /// The user's key for kernel modules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module_key: Option<ModuleKey>,
     /// Whether updates of the kernel and the driver are held. None if that is not touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates: Option<Updates>,
@@ -38,6 +41,20 @@ pub struct TokenFile {
     /// The file.
     pub from: PathBuf,
     /// The SHA-256 of its content.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
+    pub sha256: String,
+}
+
+/// A key that signs kernel modules. It stays where it is: DKMS reads it for every new kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(deny_unknown_fields)]
+pub struct ModuleKey {
+    /// The file of the private key.
+    pub key: PathBuf,
+    /// Its certificate, in DER.
+    pub certificate: PathBuf,
+    /// The SHA-256 of the certificate.
     #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
 }
@@ -149,10 +166,13 @@ impl Settings {
         let states = self.states.iter().map(|state| (state.option(), state.option_value()));
         let modules = self.module_options.iter().map(|option| ("module-option", option.to_string()));
         let token = self.vgpu_token.iter().map(|token| ("vgpu-token", token.from.display().to_string()));
+        let key = self.module_key.iter().flat_map(|key| {
+            [("mok-key", &key.key), ("mok-cert", &key.certificate)].map(|(name, path)| (name, path.display().to_string()))
+        });
         let updates = self.updates.map(|updates| ("updates", updates.as_str().to_owned()));
         let mig = self.mig.iter().map(|mig| ("mig", mig.layout.clone()));
         let services = self.mig.iter().filter(|mig| mig.stops_users).map(|_| ("mig-services", "stop".to_owned()));
-        states.chain(modules).chain(token).chain(updates).chain(mig).chain(services).collect()
+        states.chain(modules).chain(token).chain(key).chain(updates).chain(mig).chain(services).collect()
     }
 }
 
@@ -199,11 +219,12 @@ mod tests {
             ],
             module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
             vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
+            module_key: Some(ModuleKey { key: "/root/k".into(), certificate: "/root/c".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
             mig: Some(MigRequest { stops_users: true, ..MigRequest::of("3g.20gb,2x2g.10gb".to_owned()) }),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
-            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop";
+            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --mok-key /root/k --mok-cert /root/c --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop";
         assert_eq!(settings.options().join(" "), options);
         assert!(Settings::default().is_empty() && !settings.is_empty());
     }
