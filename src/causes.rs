@@ -133,6 +133,62 @@ pub fn enrol_key(certificate: Option<&Path>) -> Remedy {
     Remedy::new("enrol the key, reboot, and confirm it at the console", commands)
 }
 
+/// What somebody sees at the console when a key waits to be enrolled, and what they choose: the screens of shim's MokManager.
+pub const AT_THE_CONSOLE: &str = "Someone at the console must now enrol the key that signs the driver's modules:
+  1. Reboot the host, and watch its own screen (or the console of its BMC or hypervisor).
+  2. \"Press any key to perform MOK management\": press a key within 10 seconds.
+  3. \"Perform MOK management\": choose Enroll MOK, then Continue.
+  4. \"Enroll the key(s)?\": choose Yes, and type the one-time password shown above. The keyboard layout is US English.
+  5. Choose Reboot.
+If nobody answers in time, the host starts without the key, and the request is gone: run sudo gpusetup resume again.";
+
+/// A key that nobody can enrol now (GS301).
+pub fn nobody_to_enrol() -> String {
+    "Secure Boot is on, and the key that signs the driver's modules is not enrolled: someone at the console must confirm it, and \
+     this run is unattended"
+        .to_owned()
+}
+
+/// A key that was not enrolled during the reboot (GS301).
+pub fn not_enrolled(certificate: &Path) -> String {
+    format!(
+        "the key {} was not enrolled at the console, so the driver's modules would not load; prepare it again: sudo gpusetup \
+         resume (at a terminal), or undo what was done: sudo gpusetup rollback",
+        certificate.display()
+    )
+}
+
+/// A key that shim cannot enrol, because something else started the host (GS301).
+pub const WITHOUT_SHIM: &str =
+    "Secure Boot is on, and the host was started without shim, so its keys cannot be enrolled with mokutil";
+
+/// Adds a certificate to the firmware's own list (GS301).
+pub fn add_to_firmware(certificate: Option<&Path>) -> Remedy {
+    let which = certificate.map_or_else(|| "of your key".to_owned(), |path| path.display().to_string());
+    Remedy::new(
+        format!(
+            "add the certificate {which} to db in the firmware's setup (or to the image, in a cloud), or turn Secure Boot off there"
+        ),
+        [] as [String; 0],
+    )
+}
+
+/// A key that waits for somebody at the console (GS301).
+pub fn confirm_key() -> Remedy {
+    let text = "the key waits to be enrolled: reboot, and choose Enroll MOK at the console, with the password that was set for it";
+    Remedy::new(text, ["sudo reboot"])
+}
+
+/// The certificate of the key that akmods makes and signs with.
+pub const AKMODS_KEY: &str = "/etc/pki/akmods/certs/public_key.der";
+
+/// Makes and enrols the key that akmods signs modules with (GS301).
+pub fn enrol_akmods_key() -> Remedy {
+    let import = format!("sudo mokutil --import {AKMODS_KEY}");
+    let commands = ["sudo kmodgenca -a".to_owned(), import, "sudo reboot".to_owned()];
+    Remedy::new("akmods signs with a separate key: make it, enrol it, reboot, and confirm it at the console", commands)
+}
+
 /// The certificate of the key that DKMS creates.
 pub const DKMS_KEY: &str = "/var/lib/dkms/mok.pub";
 

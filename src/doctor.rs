@@ -21,10 +21,10 @@ pub use area::Area;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
-    Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Cluster, Coherent, CompanionState, Containers, Denial,
-    DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild,
-    FoundBy, Given, Image, Kubernetes, LoadedLibrary, NOT_IN_FACTS, PythonEnvironment, Repository, RepositoryKey, RequiredPackage,
-    Scheduler, Shells, Slurm, gather,
+    Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Cluster, Coherent, CompanionState, Containers,
+    Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager,
+    FailedBuild, FoundBy, Given, Image, Kubernetes, LoadedLibrary, NOT_IN_FACTS, PythonEnvironment, Repository,
+    RepositoryKey, RequiredPackage, Scheduler, Shells, Slurm, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};

@@ -10,6 +10,7 @@ mod compiler;
 mod driver;
 mod elf;
 mod engine;
+pub mod firmware;
 mod gpu;
 mod gpu_state;
 mod graphics;
@@ -45,6 +46,7 @@ pub use elf::{
 pub use engine::{
     ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, Seen, container_host, packaged_version,
 };
+pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
 pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
 pub use lspci::{bus_address, names_devices};
@@ -108,6 +110,12 @@ pub struct Facts {
     /// The key that signs the modules built here, if only signed ones load.
     #[serde(default)]
     pub signing_key: Option<SigningKey>,
+    /// Every such key that was found. Empty in facts of older gpusetup versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signing_keys: Vec<SigningKey>,
+    /// What the firmware and shim trust. None without UEFI, and in facts of older gpusetup versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
     /// The loaded kernel modules that matter here: nvidia's, nouveau, nova, vfio-pci. None if they cannot be read, or for a
     /// tree, which has no running kernel.
     pub loaded_modules: Option<Vec<LoadedModule>>,
@@ -344,6 +352,9 @@ pub struct SigningKey {
     pub path: PathBuf,
     /// Whether the firmware or shim trusts the key, so that modules signed with it load.
     pub enrolled: bool,
+    /// Whether MokManager offers at the next boot to enrol it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requested: bool,
 }
 
 /// A loaded kernel module.

@@ -4,7 +4,7 @@
 //! # From a host to a plan
 //!
 //! [`planning::Planner`] is the one way to a plan. [`host::probe`] reads the facts of a host, [`resolve`]
-//! picks what fits them, [`plan`] turns the choice into steps of the eleven operations of [`operation`].
+//! picks what fits them, [`plan`] turns the choice into steps of the operations of [`operation`].
 //!
 //! ```
 //! use gpusetup::planning::Planner;
@@ -34,7 +34,7 @@
 //! - [`version`], [`sum`], [`yaml`], [`compat`], [`message`], [`subject`], [`error_code`], [`gpu_guide`], [`language`]: what is known of GPUs, drivers, toolkits, distributions, error messages, terms, error numbers and GPUs' readings, and other languages. They are the package
 //!   `gpusetup-database`, which the build script uses too.
 //! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`], `built_in`, [`recognise`], [`translation`]: fixed paths, ids of checks and rules, exit codes, texts of
-//!   strangers, what stands in for NVIDIA's servers, what the build put into the program, known error messages in a text, what `explain` says in other languages.
+//!   strangers, [`certificate`]s, what stands in for NVIDIA's servers, what the build put into the program, known error messages in a text, what `explain` says in other languages.
 //! - `zst`: zstd streams, read.
 //! - [`system`]: files, processes and whose they are, below the root of a host.
 //! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
@@ -59,6 +59,7 @@ mod built_in;
 pub mod bundle;
 pub mod cache;
 pub mod causes;
+pub mod certificate;
 pub mod cli;
 pub mod cluster;
 pub mod container;

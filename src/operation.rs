@@ -1,10 +1,11 @@
-//! The thirteen operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! The fourteen operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
 //! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
 
 pub mod add_repository;
 pub mod copy_file;
 mod device;
 pub mod download;
+pub mod enroll_key;
 pub mod hold;
 pub mod link;
 pub mod packages;
@@ -25,6 +26,7 @@ pub use add_repository::{AddRepository, RepositoryKey};
 pub use copy_file::CopyFile;
 pub use device::Device;
 pub use download::Download;
+pub use enroll_key::EnrollKey;
 pub use hold::Hold;
 pub use link::Link;
 pub use packages::Packages;
@@ -71,6 +73,8 @@ pub enum Operation {
     Service(Service),
     /// Sets a piece of a GPU's state.
     Device(Device),
+    /// Prepares the enrolment of a key that signs kernel modules.
+    EnrollKey(EnrollKey),
     /// Reboots the host.
     Reboot(Reboot),
 }
@@ -115,7 +119,22 @@ macro_rules! from {
     };
 }
 
-from!(AddRepository, WriteFile, CopyFile, Link, Remove, Download, Unpack, Run, Packages, Hold, Service, Device, Reboot);
+from!(
+    AddRepository,
+    WriteFile,
+    CopyFile,
+    Link,
+    Remove,
+    Download,
+    Unpack,
+    Run,
+    Packages,
+    Hold,
+    Service,
+    Device,
+    EnrollKey,
+    Reboot
+);
 
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
@@ -138,6 +157,7 @@ impl Operation {
             Self::Hold(hold) => hold.stands(on),
             Self::Service(service) => service.stands(on, planned),
             Self::Device(device) => device.stands(on, planned),
+            Self::EnrollKey(key) => key.stands(on),
             Self::Reboot(_) => Ok(Standing::Needed),
         }
     }
@@ -157,7 +177,8 @@ impl Operation {
             Self::Hold(hold) => hold.describe(),
             Self::Service(service) => service.describe(),
             Self::Device(device) => device.describe(),
-            Self::Reboot(_) => "reboot".to_owned(),
+            Self::EnrollKey(key) => key.describe(),
+            Self::Reboot(reboot) => reboot.describe(),
         }
     }
 
@@ -176,6 +197,7 @@ impl Operation {
             Self::Hold(hold) => hold.shell(),
             Self::Service(service) => service.shell(),
             Self::Device(device) => device.shell(),
+            Self::EnrollKey(key) => key.shell(),
             Self::Reboot(reboot) => reboot.shell(),
         }
     }
@@ -186,9 +208,12 @@ impl Operation {
             Self::WriteFile(file) => file.by_hand(),
             Self::Packages(packages) => packages.by_hand(),
             // One line each in a script too.
-            Self::Link(_) | Self::Remove(_) | Self::Run(_) | Self::Service(_) | Self::Device(_) => {
-                Some(format!("sudo {}", self.shell().trim_end()))
-            }
+            Self::Link(_)
+            | Self::Remove(_)
+            | Self::Run(_)
+            | Self::Service(_)
+            | Self::Device(_)
+            | Self::EnrollKey(_) => Some(format!("sudo {}", self.shell().trim_end())),
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
             Self::AddRepository(_) | Self::CopyFile(_) | Self::Download(_) | Self::Unpack(_) | Self::Hold(_) => None,
         };
@@ -208,7 +233,7 @@ impl Operation {
             Self::Packages(_) => vec!["/usr".into()],
             Self::Hold(_) => vec![HELD.into()],
             Self::Service(_) => vec!["/etc".into()],
-            Self::Download(_) | Self::Unpack(_) | Self::Device(_) | Self::Reboot(_) => Vec::new(),
+            Self::Download(_) | Self::Unpack(_) | Self::Device(_) | Self::EnrollKey(_) | Self::Reboot(_) => Vec::new(),
         }
     }
 
@@ -227,6 +252,7 @@ impl Operation {
             Self::Hold(hold) => hold.counts(),
             Self::Service(service) => service.counts(),
             Self::Device(device) => device.counts(),
+            Self::EnrollKey(key) => key.counts(),
             Self::Reboot(reboot) => reboot.counts(),
         }
     }
@@ -246,6 +272,7 @@ impl Operation {
             | Self::Unpack(_)
             | Self::Service(_)
             | Self::Device(_)
+            | Self::EnrollKey(_)
             | Self::Reboot(_) => None,
         }
     }

@@ -16,6 +16,9 @@ paths! {
     /// The settings of a host's administrator.
     CONFIG = "/etc/gpusetup/config.yaml",
 
+    /// The key that DKMS signs modules with, if it is not the distribution's.
+    DKMS_SIGNING = "/etc/dkms/framework.conf.d/gpusetup.conf",
+
     /// The layout of GPU instances (MIG) that every boot restores.
     MIG_LAYOUT = "/etc/gpusetup/mig.yaml",
     /// The unit that restores it.
@@ -29,6 +32,8 @@ paths! {
     JOURNAL = "/var/lib/gpusetup/journal",
     /// Files that operations changed, as they were before.
     BACKUPS = "/var/lib/gpusetup/backup",
+    /// The hash of a one-time password for shim, while mokutil reads it.
+    MOK_HASH = "/var/lib/gpusetup/mok-password-hash",
     /// Disk space kept for the journal and for undo.
     RESERVE = "/var/lib/gpusetup/reserve",
     /// Versions of packages that a lock file names, as apt reads them.

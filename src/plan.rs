@@ -32,6 +32,7 @@ mod repair;
 mod repository;
 mod requested;
 mod settings;
+mod sign_modules;
 mod staying;
 mod step_id;
 mod toolkit;
@@ -225,6 +226,8 @@ pub enum StepId {
     GpuSettings,
     /// The token with which a guest driver gets a licence.
     VgpuLicence,
+    /// The key that signs the driver's modules.
+    SignModules,
     /// Checks that everything works.
     Verify,
 }
@@ -334,6 +337,17 @@ pub struct Warning {
 }
 
 impl Plan {
+    /// Whether the operation at this place is a reboot that needs somebody at the console.
+    pub fn needs_console(&self, (step, operation): (usize, usize)) -> bool {
+        let act = self.steps.get(step).and_then(|step| step.operations.get(operation));
+        act.is_some_and(|act| matches!(&act.operation, Operation::Reboot(reboot) if reboot.enrolls.is_some()))
+    }
+
+    /// Whether it has a key enrolled, which needs somebody at the console.
+    pub fn enrolls_key(&self) -> bool {
+        self.acts().any(|act| matches!(&act.operation, Operation::Reboot(reboot) if reboot.enrolls.is_some()))
+    }
+
     /// The operations of all steps in order.
     pub fn acts(&self) -> impl Iterator<Item = &Act> {
         self.steps.iter().flat_map(|step| &step.operations)

@@ -43,7 +43,7 @@ pub use known_host::KnownHost;
 pub use mig::MigRequest;
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
-pub use settings::{CONTAINER_HOST, ContainerRequest, ModuleOption, Settings, TokenFile, Updates};
+pub use settings::{CONTAINER_HOST, ContainerRequest, ModuleKey, ModuleOption, Settings, TokenFile, Updates};
 pub use supply::Supply;
 pub use toolkit_method::{ToolkitMethod, toolkit_repository};
 

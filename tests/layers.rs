@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
     &["compat", "error_code", "gpu_guide", "language", "message", "subject", "sum", "version", "yaml"],
-    &["built_in", "exit", "ids", "mirrors", "paths", "signed", "text"],
+    &["built_in", "certificate", "exit", "ids", "mirrors", "paths", "signed", "text"],
     &["recognise", "system", "translation", "zst"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host", "installation", "mig"],

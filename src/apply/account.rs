@@ -58,7 +58,7 @@ impl Account {
         match state {
             Ending::Done => self.done_before(self.steps.len()),
             // The step that stands as failed is the reboot, which is yet to come.
-            Ending::RebootRequired => {
+            Ending::RebootRequired | Ending::NeedsConsole => {
                 let waiting = self.steps.iter_mut().filter(|s| s.state == StepState::Failed);
                 waiting.for_each(|s| s.state = StepState::Pending);
             }
@@ -71,7 +71,7 @@ impl Account {
             fingerprint: self.fingerprint,
             state,
             exit_code,
-            reboot_required: self.reboot_required || state == Ending::RebootRequired,
+            reboot_required: self.reboot_required || state.needs_reboot(),
             started: self.started,
             ended: now(),
             steps: self.steps,

@@ -112,6 +112,10 @@ pub fn carry_out(
             work.intend(on, at, device.intend(on).map_err(io)?)?;
             device.perform(on).map_err(io)?;
         }
+        Operation::EnrollKey(key) => {
+            work.intend(on, at, key.intend(on).map_err(io)?)?;
+            key.perform(on, log, &mut |password| tell(&News::Password(password)))?;
+        }
         Operation::Download(_) | Operation::Reboot(_) => return Ok(()),
     }
     // "Done" must not be on the disk before what was done is; links and files that we made ourselves are.

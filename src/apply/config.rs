@@ -14,6 +14,8 @@ pub struct RunConfig {
     pub lock_timeout: Duration,
     /// How long to wait for the network. Zero if somebody is there who can look why it is down.
     pub network_timeout: Duration,
+    /// Whether somebody is there who sees what is shown: a one-time password, for example.
+    pub attended: bool,
     /// Where artifacts come from.
     pub sources: Sources,
     /// The bundle that everything comes from, packages too; no network is used then.
@@ -27,6 +29,7 @@ impl Default for RunConfig {
         Self {
             lock_timeout: Duration::from_secs(900),
             network_timeout: Duration::ZERO,
+            attended: false,
             sources: Sources::default(),
             bundle: None,
             brought: None,

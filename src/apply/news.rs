@@ -20,6 +20,8 @@ pub enum News<'a> {
     },
     /// An operation was carried out.
     Done(&'a Operation),
+    /// The one-time password of an enrolment: for the person who is there, and for no file.
+    Password(&'a str),
     /// Somebody else holds a lock of the package manager, or the network is not there.
     Waiting {
         /// What is waited for: who holds the lock, or the network.

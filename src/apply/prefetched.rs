@@ -8,7 +8,7 @@ use super::journal::{At, Event, Journal};
 use crate::fetch::{Arriving, FetchError, Wanted};
 use crate::operation::undo::Undo;
 use crate::operation::unpack::{self, Staged, UnpackError};
-use crate::operation::{Limit, Operation, Placement, Reboot, Unpack};
+use crate::operation::{Limit, Operation, Placement, Unpack};
 use crate::plan::Plan;
 use crate::system::System;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ fn job<'a>(plan: &'a Plan, file: &Path) -> Option<UnpackJob<'a>> {
         step.operations.iter().enumerate().map(move |(o, act)| ((s, o), act))
     };
     let all = plan.steps.iter().enumerate().flat_map(operations);
-    let mut before_a_reboot = all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot(Reboot {})));
+    let mut before_a_reboot = all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot(_)));
     before_a_reboot.find_map(|(at, act)| match &act.operation {
         Operation::Unpack(Unpack { archive, sha256, into, limit }) if archive == file && !act.satisfied => {
             Some(UnpackJob { at, archive, sha256, into, limit: *limit })
@@ -90,6 +90,7 @@ mod tests {
     use crate::apply::{News, RollbackScope, RunConfig, apply, rollback};
     use crate::operation::Download;
     use crate::operation::Link;
+    use crate::operation::Reboot;
     use crate::operation::WriteFile;
     use crate::sum::sha256;
     use std::io::Write;
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn behind_a_reboot_nothing_is_unpacked_ahead() {
         let bench = bench("libx.so");
-        let plan = bench.plan(Operation::Reboot(Reboot {}));
+        let plan = bench.plan(Operation::Reboot(Reboot::default()));
         assert!(job(&plan, Path::new("/var/cache/gpusetup/ab/a.tar.xz")).is_none());
         let plan = bench.plan(file("/etc/second"));
         assert!(job(&plan, Path::new("/var/cache/gpusetup/ab/a.tar.xz")).is_some());

@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn it_stands_while_an_apply_is_open_and_no_longer() {
         let (on, _dir) = host();
-        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot {})]);
+        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot::default())]);
         let needed = size(&on, &plan);
         apply(&on, &plan, RunConfig::default(), &mut |_| {}).expect("so far");
         assert_eq!(on.read(RESERVE).expect("it stands").len() as u64, needed);

@@ -55,6 +55,10 @@ impl RunResult {
             }
             (Ending::Done, _) => format!("the last apply finished ({when})"),
             (Ending::RebootRequired, _) => format!("the last apply waits for a reboot ({when})"),
+            (Ending::NeedsConsole, _) => format!(
+                "the last apply needs someone at the console, during a reboot, to enrol the key that signs the driver's \
+                 modules ({when})"
+            ),
             (Ending::RolledBack, _) => format!("the last apply was rolled back ({when})"),
             (Ending::Interrupted, _) => format!("the last apply was interrupted ({when})"),
             (Ending::Failed, why) => {
@@ -78,6 +82,7 @@ impl RunResult {
     ) -> Self {
         let (exit_code, error) = match state {
             Ending::Done | Ending::RebootRequired | Ending::RolledBack => (0, None),
+            Ending::NeedsConsole => (BLOCKED, Some(CONSOLE.to_owned())),
             Ending::Failed => (OPERATION_FAILED, why),
             Ending::Interrupted => (KILLED, Some(UNFINISHED.to_owned())),
         };
@@ -87,7 +92,7 @@ impl RunResult {
             fingerprint,
             state,
             exit_code,
-            reboot_required: state == Ending::RebootRequired,
+            reboot_required: state.needs_reboot(),
             started: started.unwrap_or_else(|| ended.clone()),
             ended,
             steps: Vec::new(),
@@ -98,6 +103,10 @@ impl RunResult {
 
 /// What a shell reports for a process that SIGKILL ended.
 pub(super) const KILLED: u8 = 137;
+/// The contract's code for what a person must do first.
+const BLOCKED: u8 = 5;
+/// Why such a run did not finish.
+pub const CONSOLE: &str = "it needs someone at the console, who enrolls a key during a reboot (Secure Boot)";
 /// The contract's code for an operation that failed.
 const OPERATION_FAILED: u8 = 7;
 pub(super) const UNFINISHED: &str = "it has not finished: it is still running, or it was killed, or the power failed";
@@ -115,15 +124,23 @@ pub enum Ending {
     Interrupted,
     /// The rest follows after a reboot.
     RebootRequired,
+    /// The rest follows after a reboot during which somebody at the console enrolls a key.
+    NeedsConsole,
     /// The apply was rolled back.
     RolledBack,
 }
 
 impl Ending {
+    /// Whether the rest follows after a reboot.
+    pub fn needs_reboot(self) -> bool {
+        matches!(self, Self::RebootRequired | Self::NeedsConsole)
+    }
+
     /// Whether nothing comes after it by itself.
     pub fn is_last(self) -> bool {
         match self {
-            Self::Done | Self::Failed | Self::RolledBack => true,
+            // Nobody may ever come to the console.
+            Self::Done | Self::Failed | Self::RolledBack | Self::NeedsConsole => true,
             Self::Interrupted | Self::RebootRequired => false,
         }
     }

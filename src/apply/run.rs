@@ -12,11 +12,15 @@ use super::news::{News, OnNews};
 use super::prefetched::Prefetched;
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, bundled, preflight, reserve};
+use crate::causes;
 use crate::fetch::{Arriving, FetchError, Wanted, fetch, is_cached};
+use crate::host::Enrolment;
+use crate::host::firmware::enrolment;
 use crate::operation::undo::Backups;
 use crate::operation::{Download, Operation, Reboot, Run, Standing};
 use crate::paths::{BACKUPS, PLAN, RESULT};
 use crate::plan::{Plan, State, StepId};
+use crate::sum::sha256;
 use crate::system::System;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -28,6 +32,14 @@ pub struct Outcome {
     pub done: usize,
     /// The host must boot before the rest.
     pub reboot_required: bool,
+    /// Somebody must be at the console during that boot, and enrol a key.
+    pub needs_console: bool,
+}
+
+impl Outcome {
+    const fn of(done: usize) -> Self {
+        Self { done, reboot_required: false, needs_console: false }
+    }
 }
 
 /// An apply boots a host this often at most: whatever a third boot is to bring about, two did not.
@@ -47,14 +59,16 @@ pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> R
     let same = journal.newest_apply().filter(is_same);
     let left = same.as_ref().map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
     let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
-    let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + o.reboots.len());
+    // An enrolment may be answered wrongly as often as somebody likes to try.
+    let counts = |o: &Apply| o.reboots.iter().filter(|(at, _)| !o.plan.needs_console(*at)).count();
+    let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + counts(&o));
     let supply = bundled::supply(plan, &config);
     config.brought = supply.folder().map(Path::to_owned);
     preflight::check(on, &left, &supply)?;
     bundled::check(on, &left, &config)?;
     preflight::can_be_had(on, &left, &config)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
-        return Ok(Outcome { done: 0, reboot_required: false });
+        return Ok(Outcome::of(0));
     }
     let backups = Backups::new(BACKUPS.into(), journal.intents());
     reserve::make(on, &left)?;
@@ -101,8 +115,19 @@ fn carry(
         for (o, act) in step.operations.iter().enumerate() {
             let (at, operation) = ((s, o), &act.operation);
             not_interrupted()?;
-            if matches!(operation, Operation::Reboot(Reboot {})) {
+            if let Operation::Reboot(Reboot { enrolls }) = operation {
                 let boot = boot_id(on);
+                if let Some(certificate) = enrolls {
+                    match stands_enrolled(on, certificate)? {
+                        Enrolment::Enrolled => tell(&News::Kept(operation)),
+                        Enrolment::Requested => {
+                            work.journal.note(on, Event::Reboot { at, boot })?;
+                            return Ok(Outcome { reboot_required: true, needs_console: true, ..Outcome::of(done) });
+                        }
+                        Enrolment::Absent => return Err(Failure::Blocked(causes::not_enrolled(certificate))),
+                    }
+                    continue;
+                }
                 let asked = went_on.iter().filter(|(asked, _)| *asked == at).map(|(_, before)| before).next_back();
                 match asked {
                     Some(before) if *before != boot => tell(&News::Kept(operation)),
@@ -113,7 +138,7 @@ fn carry(
                     }
                     _ => {
                         work.journal.note(on, Event::Reboot { at, boot })?;
-                        return Ok(Outcome { done, reboot_required: true });
+                        return Ok(Outcome { reboot_required: true, ..Outcome::of(done) });
                     }
                 }
                 continue;
@@ -127,6 +152,9 @@ fn carry(
                     tell(&News::Kept(operation));
                 }
                 Standing::Conflict(why) => return Err(Failure::Blocked(why)),
+                Standing::Needed if !config.attended && matches!(operation, Operation::EnrollKey(_)) => {
+                    return Err(Failure::Blocked(not_prepared(operation, act.satisfied || !went_on.is_empty())));
+                }
                 Standing::Needed => {
                     if let Err(failure) = carry_out(on, work, at, operation, config, tell) {
                         // A program that was ended because we are to stop failed for that reason and no other.
@@ -147,7 +175,21 @@ fn carry(
     work.journal.note(on, Event::Finished {})?;
     let_go(on, &work.journal)?;
     bundled::let_go(on, &config.supply())?;
-    Ok(Outcome { done, reboot_required: false })
+    Ok(Outcome::of(done))
+}
+
+/// Why an enrolment cannot be prepared. `before`: an earlier run prepared it, and shim has it no more.
+fn not_prepared(operation: &Operation, before: bool) -> String {
+    match operation {
+        Operation::EnrollKey(key) if before => causes::not_enrolled(&key.certificate),
+        _ => causes::nobody_to_enrol(),
+    }
+}
+
+/// How the firmware stands to a certificate on the host.
+fn stands_enrolled(on: &System, certificate: &Path) -> Result<Enrolment, Failure> {
+    let der = on.read(certificate).map_err(|e| Failure::Step(format!("{}: {e}", certificate.display())))?;
+    Ok(enrolment(on, &sha256(der)))
 }
 
 /// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked at where that can be seen.
@@ -248,11 +290,11 @@ mod tests {
     use crate::apply::sample::plan_of;
     use crate::apply::{RollbackScope, recover, rollback};
     use crate::fetch::Sources;
+    use crate::operation::EnrollKey;
     use crate::operation::Link;
     use crate::operation::Remove;
     use crate::operation::WriteFile;
     use crate::operation::undo::Undo;
-    use crate::sum::sha256;
     use std::time::Duration;
 
     fn host() -> (System, tempfile::TempDir) {
@@ -350,7 +392,7 @@ mod tests {
     fn the_rest_comes_after_the_boot_and_not_before() {
         let (on, _dir) = host();
         boots(&on, "first");
-        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot {}), file("/etc/b")]);
+        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot::default()), file("/etc/b")]);
         assert!(carry(&on, &plan).expect("so far"));
         assert!(waits_for_boot(&on).expect("readable") && on.exists("/etc/a") && !on.exists("/etc/b"));
         assert!(carry(&on, &plan).expect("nothing has changed"), "in the same boot there is nothing to resume");
@@ -364,6 +406,48 @@ mod tests {
         assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"), "both sides of the boot are one apply");
+    }
+
+    /// Puts a certificate into one of shim's variables, or takes the variable away.
+    fn shim(on: &System, name: &str, certificates: &[&[u8]]) {
+        use crate::host::firmware::{VARIABLES, tests::variable};
+        let path = format!("{VARIABLES}/{name}-605dab50-e046-4300-abb6-3dd810dd8b23");
+        on.make_directories(VARIABLES, 0o755).expect("made");
+        match certificates {
+            [] => on.remove(path).expect("removed"),
+            some => on.write(path, &variable(some), 0o600).expect("written"),
+        }
+    }
+
+    #[test]
+    fn a_key_is_enrolled_at_the_console_or_the_rest_does_not_come() {
+        let (on, _dir) = host();
+        boots(&on, "first");
+        on.write("/etc/key.der", b"ours", 0o644).expect("written");
+        let enroll = Operation::EnrollKey(EnrollKey { certificate: "/etc/key.der".into() });
+        let reboot = Operation::Reboot(Reboot { enrolls: Some("/etc/key.der".into()) });
+        let plan = plan_of(vec![enroll, reboot, file("/etc/b")]);
+        let run = || apply(&on, &plan, RunConfig::default(), &mut |_| {});
+        assert!(matches!(run(), Err(Failure::Blocked(why)) if why.contains("unattended")));
+        shim(&on, "MokNew", &[b"ours"]);
+        let waits = run().expect("it is prepared");
+        assert!(waits.reboot_required && waits.needs_console && waits_for_boot(&on).expect("readable"));
+        // Nobody came: shim has dropped the request.
+        shim(&on, "MokNew", &[]);
+        boots(&on, "second");
+        let refused = run().expect_err("it is not enrolled").to_string();
+        assert!(refused.contains("/etc/key.der was not enrolled") && !on.exists("/etc/b"), "{refused}");
+        for boot in ["third", "fourth", "fifth"] {
+            shim(&on, "MokNew", &[b"ours"]);
+            assert!(run().is_ok_and(|waits| waits.needs_console), "somebody may try as often as they like");
+            shim(&on, "MokNew", &[]);
+            boots(&on, boot);
+        }
+        shim(&on, "MokListRT", &[b"vendor", b"ours"]);
+        assert_eq!(run().expect("to its end"), Outcome::of(1));
+        assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
+        let left = rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
+        assert!(left.is_empty() && !on.exists("/etc/b"), "gpusetup did not ask for it: {left:?}");
     }
 
     #[test]
@@ -384,11 +468,12 @@ mod tests {
         for (n, boot) in ["one", "two"].iter().enumerate() {
             boots(&on, boot);
             assert!(
-                carry(&on, &plan_of(vec![file(&format!("/etc/{n}")), Operation::Reboot(Reboot {})])).expect("so far")
+                carry(&on, &plan_of(vec![file(&format!("/etc/{n}")), Operation::Reboot(Reboot::default())]))
+                    .expect("so far")
             );
         }
         boots(&on, "three");
-        let refused = carry(&on, &plan_of(vec![file("/etc/2"), Operation::Reboot(Reboot {})]));
+        let refused = carry(&on, &plan_of(vec![file("/etc/2"), Operation::Reboot(Reboot::default())]));
         assert!(matches!(&refused, Err(Failure::Step(why)) if why.contains("booted 2 times")), "{refused:?}");
     }
 

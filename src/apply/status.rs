@@ -84,7 +84,10 @@ impl<'a> History<'a> {
             history.ending = match event {
                 Event::Run { .. } | Event::RollingBack { .. } => Some((Ending::Interrupted, None)),
                 Event::Failed { why, .. } => Some((Ending::Failed, Some(why))),
-                Event::Reboot { .. } => Some((Ending::RebootRequired, None)),
+                Event::Reboot { at, .. } => {
+                    let console = history.progress.as_ref().is_some_and(|progress| progress.plan.needs_console(*at));
+                    Some((if console { Ending::NeedsConsole } else { Ending::RebootRequired }, None))
+                }
                 Event::Finished {} => Some((Ending::Done, None)),
                 Event::RolledBack {} => Some((Ending::RolledBack, None)),
                 Event::Kept { .. } | Event::Intent { .. } | Event::Done { .. } | Event::Undone { .. } => history.ending,
@@ -173,6 +176,7 @@ mod tests {
     use crate::apply::account::{Account, begun};
     use crate::apply::sample::plan_of;
     use crate::operation::Operation;
+    use crate::operation::Reboot;
     use crate::operation::Remove;
 
     fn host() -> (System, tempfile::TempDir) {
@@ -225,6 +229,19 @@ mod tests {
         assert_eq!(states(&killed), ["done", "done", "failed"]);
         let ended = told(vec![run(), Event::Done { at: (0, 0) }, Event::Finished {}]);
         assert_eq!((ended.state, states(&ended)), (Ending::Done, vec!["done"; 3]));
+    }
+
+    #[test]
+    fn a_reboot_that_needs_somebody_is_an_end() {
+        let mut plan = plan();
+        let reboot = Operation::Reboot(Reboot { enrolls: Some("/key.der".into()) });
+        plan.steps[1].operations[0].operation = reboot;
+        let begins = Event::Run { version: crate::apply::journal::VERSION, plan: Box::new(plan), packages: None };
+        let waits = |at| told(vec![begins.clone(), Event::Reboot { at, boot: None }]);
+        let console = waits((1, 0));
+        assert_eq!((console.state, console.exit_code, console.reboot_required), (Ending::NeedsConsole, 5, true));
+        assert!(console.state.is_last() && console.sentence().contains("someone at the console"));
+        assert_eq!((waits((0, 0)).state, Ending::RebootRequired.is_last()), (Ending::RebootRequired, false));
     }
 
     #[test]

@@ -12,9 +12,11 @@ use super::{Problem, mig, say};
 use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
 use crate::bundle::Bundle;
+use crate::causes;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{Facts, gpu_states};
+use crate::ids::CheckId;
 use crate::plan::{Plan, why_reboot};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
@@ -141,7 +143,8 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
         };
         // Whatever came of it, nothing of this waits for the next boot; but what the network or a lock kept from it does.
         let later = matches!(&goes_on, Err(p) if matches!(p.exit, Exit::Later | Exit::Signal(_)));
-        if !later && !matches!(goes_on, Ok(Ended::With(Ending::RebootRequired))) {
+        let reboots = matches!(&goes_on, Ok(Ended::With(state)) if state.needs_reboot());
+        if !later && !reboots {
             forget(system)?;
         }
         goes_on
@@ -230,6 +233,11 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     if let (Some(bundle), Some(_)) = (&config.bundle, &options.bundle.bundle_key) {
         let accepted = options.host.database.store().accept(&bundle.manifest.database.version);
         accepted.map_err(|e| Problem::unexpected(format!("cannot record the bundle's database: {e}")))?;
+    }
+    if plan.enrolls_key() && !options.run.is_attended() {
+        return Err(Problem::new(Exit::Blocked, format!("{} ({})", causes::nobody_to_enrol(), CheckId::GS301))
+            .hint("run it at a terminal, without --unattended, when you can reach the console")
+            .attempt("sudo gpusetup apply"));
     }
     let ended = begin(&plan, &options.run, config, system, account, &mut teller)?;
     if matches!(ended, Ended::With(Ending::Done))

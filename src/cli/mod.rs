@@ -21,6 +21,7 @@ mod locked;
 mod manual;
 mod mig;
 mod mistakes;
+mod module_key;
 mod options;
 mod plan;
 mod problem;

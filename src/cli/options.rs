@@ -22,6 +22,7 @@ use crate::text::{quoted, quoted_path};
 use crate::translation;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -365,10 +366,16 @@ impl RunOptions {
         RunConfig {
             lock_timeout: patience,
             network_timeout: if self.unattended { patience } else { Duration::ZERO },
+            attended: self.is_attended(),
             sources,
             bundle: None,
             brought: None,
         }
+    }
+
+    /// Whether somebody is there who reads standard error: what is written to a file or a pipe may end up in a log.
+    pub fn is_attended(&self) -> bool {
+        !self.unattended && std::io::stderr().is_terminal()
     }
 
     /// How long another gpusetup is waited for. Somebody who is there would rather know.

@@ -5,6 +5,7 @@ use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::{Problem, say};
 use crate::apply::result::{self, Ending, RunResult};
 use crate::apply::{self, Account, Failure, Lock, News, RollbackScope, RunConfig, boot};
+use crate::causes;
 use crate::exit::Exit;
 use crate::paths::RESULT;
 use crate::plan::Plan;
@@ -120,6 +121,9 @@ pub fn writing_on(
     let ended = work(&system, &mut account);
     let (state, error) = match &ended {
         Ok(Ended::Untouched) => return Ok(Exit::Done),
+        Ok(Ended::With(Ending::NeedsConsole)) => {
+            (Ending::NeedsConsole, Some((Exit::Blocked.code(), result::CONSOLE.to_owned())))
+        }
         Ok(Ended::With(state)) => (*state, None),
         // A request that cannot be is no run: what the last one came to stays to be read.
         Err(problem) if problem.exit == Exit::Usage => return ended.map(|_| Exit::Done),
@@ -135,7 +139,7 @@ pub fn writing_on(
         boot::now(&system)
             .map_err(|e| Problem::new(Exit::StepFailed, format!("cannot reboot the host: {e}")).hint("sudo reboot"))?;
     }
-    ended.map(|_| Exit::Done)
+    ended.map(|ended| if matches!(ended, Ended::With(Ending::NeedsConsole)) { Exit::Blocked } else { Exit::Done })
 }
 
 /// Applies a plan for the first time. A failed run is not repeated at every boot; a run that a shutdown interrupted is resumed.
@@ -188,6 +192,17 @@ pub fn perform(
         let chosen = crate::resolve::summary(&plan.selection);
         teller.end(&if chosen.is_empty() { "Done.".to_owned() } else { format!("Done: {chosen}.") });
         return Ok(Ended::With(Ending::Done));
+    }
+    if outcome.needs_console {
+        if options.reboot == RebootOption::External {
+            boot::ask_for(system).map_err(failed)?;
+        }
+        let then = match options.reboot {
+            RebootOption::Never => "Then run: sudo gpusetup resume",
+            RebootOption::External | RebootOption::IfNeeded => "gpusetup resumes automatically afterwards.",
+        };
+        teller.end(&format!("{} {then}", causes::AT_THE_CONSOLE));
+        return Ok(Ended::With(Ending::NeedsConsole));
     }
     match options.reboot {
         RebootOption::Never => teller.end("Reboot now, then run: sudo gpusetup resume"),

@@ -1,6 +1,6 @@
 //! The options that set GPUs, the driver's kernel modules and updates.
 
-use super::Problem;
+use super::{Problem, module_key};
 use crate::nvidia::{Clocks, ComputeMode, DeviceState};
 use crate::operation::copy_file::MOST as MOST_TOKEN;
 use crate::resolve::{MigRequest, ModuleOption, Settings, TokenFile, Updates};
@@ -52,6 +52,14 @@ pub struct SettingsOptions {
     /// It is copied to /etc/nvidia/ClientConfigToken, and shown nowhere.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_VGPU_TOKEN")]
     pub vgpu_token: Option<PathBuf>,
+    /// Private key that signs the driver's kernel modules, with Secure Boot on [default: the key of DKMS, made if missing]
+    ///
+    /// It stays where it is: DKMS reads it for every new kernel. Only root may own and read it.
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_MOK_KEY", requires = "mok_cert")]
+    pub mok_key: Option<PathBuf>,
+    /// Certificate of --mok-key, in DER
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_MOK_CERT", requires = "mok_key")]
+    pub mok_cert: Option<PathBuf>,
     /// Partition the GPUs into instances (MIG), now and at every boot: 3g.20gb,2g.10gb,1g.5gb, 7x1g.5gb, none, off
     ///
     /// Every GPU that can be partitioned gets this layout. `gpusetup mig` partitions single GPUs and shows what fits.
@@ -212,6 +220,8 @@ impl SettingsOptions {
             return Err(Problem::usage(format!("--module-option: {one} and {other} contradict each other")));
         }
         let vgpu_token = self.vgpu_token.as_deref().map(token).transpose()?;
+        let module_key = self.mok_key.as_deref().zip(self.mok_cert.as_deref());
+        let module_key = module_key.map(|(key, certificate)| module_key::checked(key, certificate)).transpose()?;
         // YAML reads an unquoted off as false.
         let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
         let stops_users = self.mig_services == MigServicesOption::Stop;
@@ -220,7 +230,7 @@ impl SettingsOptions {
             return Err(Problem::usage("--mig-services: it is for --mig, which is not there"));
         }
         let states = states.into_iter().flatten().collect();
-        Ok(Settings { states, module_options, vgpu_token, updates, mig, containers: None })
+        Ok(Settings { states, module_options, vgpu_token, module_key, updates, mig, containers: None })
     }
 }
 

@@ -16,6 +16,7 @@ mod python;
 mod rdma;
 mod repositories;
 mod rivals;
+mod secure_boot;
 mod security;
 mod settings;
 mod toolkit;
@@ -148,7 +149,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         id: CheckId::GS301,
         reads: "Secure Boot's EFI variables, the module's signer, the kernel's log",
-        run: driver::secure_boot,
+        run: secure_boot::secure_boot,
         needs: &[Sense::KernelLog, Sense::Signer, Sense::SigningKey],
         runtime: false,
         facts_suffice: true,

@@ -15,7 +15,8 @@ use super::{
 use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
 use crate::host::{
-    AddOnFiles, Block, Facts, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot,
+    AddOnFiles, Block, Facts, Firmware, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot,
+    SigningKey,
 };
 use crate::ids::CheckId;
 use crate::nvidia::Convolution;
@@ -468,6 +469,7 @@ fn what_is_loaded() {
     };
     assert_eq!(found(secure(Answer::Is(None), false)), ["GS301 fail", "GS501 fail < GS301"]);
     assert_eq!(found(secure(Answer::Is(Some("DKMS".into())), true)), [""; 0]);
+    secure_boot_keys();
     let from_image = |e: &mut Evidence| {
         loaded("570.1.1")(e);
         e.module_before_boot = Some(true);
@@ -489,6 +491,49 @@ fn what_is_loaded() {
     assert_eq!(found(ours(true)), ["GS501 fail"]);
     let unsure = found(secure(Answer::Is(Some("DKMS".into())), false));
     assert_eq!(unsure, ["GS301 warn", "GS501 fail"], "the log does not say why it is not loaded");
+}
+
+/// The keys of a host with Secure Boot, and what helps.
+fn secure_boot_keys() {
+    let (ours, other) = ("/var/lib/dkms/mok.pub", "/root/keys/new.der");
+    let key = |path: &str, enrolled, requested| SigningKey { path: path.into(), enrolled, requested };
+    let host = move |keys: Vec<SigningKey>, configured: Option<&'static str>, is_loaded: bool| {
+        move |e: &mut Evidence| {
+            e.facts.secure_boot = SecureBoot::Enabled;
+            e.signer = Answer::Is(Some("DKMS".into()));
+            e.key_is_enrolled = Some(keys[0].enrolled);
+            e.facts.signing_key = keys.first().cloned();
+            e.facts.signing_keys = keys.clone();
+            e.facts.firmware = Some(Firmware { dkms_certificate: configured.map(Into::into), ..Firmware::default() });
+            if !is_loaded {
+                e.facts.loaded_modules = Some(Vec::new());
+            }
+        }
+    };
+    let cure = |change: &dyn Fn(&mut Evidence)| {
+        let mut evidence = sound();
+        change(&mut evidence);
+        let finding = examined(evidence).checks.into_iter().find(|f| f.id == CheckId::GS301).expect("it is looked at");
+        finding.remediation.map(|cure| cure.commands).unwrap_or_default()
+    };
+    let waits = host(vec![key(ours, false, true)], None, false);
+    assert_eq!(found(&waits), ["GS301 fail", "GS501 fail < GS301"]);
+    assert_eq!(cure(&waits), ["sudo reboot"], "the request is there already");
+    let absent = host(vec![key(ours, false, false)], None, false);
+    assert_eq!(cure(&absent)[0], format!("sudo mokutil --import {ours}"));
+    // The next kernel's modules would not load.
+    let next = |enrolled| host(vec![key(ours, true, false), key(other, enrolled, false)], Some(other), true);
+    assert_eq!(found(next(false)), ["GS301 warn"]);
+    assert_eq!(cure(&next(false))[0], format!("sudo mokutil --import {other}"));
+    assert_eq!(found(next(true)), [""; 0]);
+    // Ubuntu's DKMS has its key elsewhere.
+    let ubuntu = |e: &mut Evidence| {
+        e.facts.secure_boot = SecureBoot::Enabled;
+        e.signer = Answer::Is(None);
+        e.facts.loaded_modules = Some(Vec::new());
+        e.distribution = embedded().distributions.iter().find(|d| d.id == "ubuntu" && d.version == "24.04").cloned();
+    };
+    assert_eq!(cure(&ubuntu)[0], "sudo mokutil --import /var/lib/shim-signed/mok/MOK.der");
 }
 
 #[test]

@@ -3,15 +3,15 @@
 use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, Os, PathState, SCHEMA, Toolkit, Unreadable,
-    add_on, companion, compiler, driver, gpu, graphics, installed, kernel, kernel_module, libraries, loader, lspci,
-    machine, modprobe, modules, os, pci, rdma, repositories, secure_boot, states_at_boot, toolkit,
+    add_on, companion, compiler, driver, firmware, gpu, graphics, installed, kernel, kernel_module, libraries, loader,
+    lspci, machine, modprobe, modules, os, pci, rdma, repositories, secure_boot, states_at_boot, toolkit,
 };
 use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
-    BLACKLIST, CACHE, CUDA_ALTERNATIVE, FABRIC_MODULES, HELD, LICENCE_UNITS, LOADER_PATH, MIG_LAYOUT, MIG_UNIT,
-    MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED,
-    VGPU_TOKEN, host_compilers,
+    BLACKLIST, CACHE, CUDA_ALTERNATIVE, DKMS_SIGNING, FABRIC_MODULES, HELD, LICENCE_UNITS, LOADER_PATH, MIG_LAYOUT,
+    MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT,
+    SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
 };
 use crate::system::{Node, Space, System};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +87,8 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let gcc = compiler::gcc(reader, packages, &machine.arch);
     let managers: Vec<_> = nvswitches.iter().map(|switch| switch.address.as_str()).collect();
     let rdma = rdma::rdma(reader, &managers);
+    let firmware = firmware::firmware(reader);
+    let signing_keys = secure_boot::signing_keys(reader, firmware.as_ref());
     Ok(Facts {
         mig: None,
         container_host: None,
@@ -97,7 +99,9 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         glibc: compiler::glibc(reader, packages, &libraries::directories()),
         desktop: graphics::desktop(reader),
         secure_boot: secure_boot::secure_boot(reader, machine.kind),
-        signing_key: secure_boot::signing_key(reader),
+        signing_key: secure_boot::preferred(&signing_keys),
+        signing_keys,
+        firmware,
         unfinished_packages: packages.map(|p| p.unfinished.clone()).unwrap_or_default(),
         loaded_modules: modules::loaded(reader),
         blocked_modules: modprobe::blocked(system, &modprobe),
@@ -306,6 +310,7 @@ fn paths(
     let mut states = BTreeMap::new();
     let ours = [
         BLACKLIST,
+        DKMS_SIGNING,
         LOADER_PATH,
         PROFILE,
         FABRIC_MODULES,

@@ -1,11 +1,13 @@
 //! The state of Secure Boot, from the firmware's variables. If it is uncertain, the result says so: a module that lacks a
 //! required signature fails only after the reboot.
 
+use super::firmware::{VARIABLES, value};
 use super::reader::Reader;
-use super::{MachineKind, SecureBoot, SigningKey};
+use super::{Enrolment, Firmware, MachineKind, SecureBoot, SigningKey};
+use crate::sum::sha256;
+use std::path::PathBuf;
 
 const FIRMWARE: &str = "/sys/firmware/efi";
-const VARIABLES: &str = "/sys/firmware/efi/efivars";
 /// Defined by the UEFI specification.
 const SECURE_BOOT: &str = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// Set by shim: validation was switched off at the console, and the kernel honours that.
@@ -55,42 +57,34 @@ pub fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
 /// Where the tools that build modules keep the certificate of their key: dkms, Ubuntu's shim-signed, akmods.
 const CERTIFICATES: [&str; 3] =
     ["/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der", "/etc/pki/akmods/certs/public_key.der"];
-/// Lists of trusted certificates: shim's (several variables if it is long) and the firmware's.
-const BELIEVED: [&str; 2] = ["MokListRT", "db-d719b2cb-3d3a-4596-a3bc-dad00e67656f"];
 
-/// The key for modules built here: preferably an enrolled one.
-pub fn signing_key(reader: &mut Reader) -> Option<SigningKey> {
-    if !reader.system.is_directory(VARIABLES) {
-        return None;
+/// The keys for modules built here, with their place in the firmware's lists; the one that DKMS's configuration names comes first.
+/// None without UEFI: no key is needed then.
+pub fn signing_keys(reader: &mut Reader, firmware: Option<&Firmware>) -> Vec<SigningKey> {
+    let Some(firmware) = firmware else { return Vec::new() };
+    let configured = firmware.dkms_certificate.iter().cloned();
+    let others = CERTIFICATES.iter().map(PathBuf::from);
+    let mut keys: Vec<SigningKey> = Vec::new();
+    for path in configured.chain(others) {
+        let certificate = reader.bytes("the signing key", &path).filter(|bytes| !bytes.is_empty());
+        let Some(certificate) = certificate.filter(|_| !keys.iter().any(|key| key.path == path)) else { continue };
+        let stands = firmware.enrolment(&sha256(&certificate));
+        let (enrolled, requested) = (stands == Enrolment::Enrolled, stands == Enrolment::Requested);
+        keys.push(SigningKey { path, enrolled, requested });
     }
-    let is_list = |name: &String| BELIEVED.iter().any(|start| name.starts_with(start));
-    let lists: Vec<_> = reader.names("the enrolled keys", VARIABLES).into_iter().filter(is_list).collect();
-    let lists: Vec<_> =
-        lists.iter().filter_map(|name| reader.bytes("the enrolled keys", format!("{VARIABLES}/{name}"))).collect();
-    let mut keys: Vec<_> = CERTIFICATES
-        .iter()
-        .filter_map(|path| {
-            // A list contains its certificates unchanged.
-            let certificate = reader.bytes("the signing key", path).filter(|c| !c.is_empty())?;
-            let enrolled = lists.iter().any(|list| list.windows(certificate.len()).any(|part| part == certificate));
-            Some(SigningKey { path: path.into(), enrolled })
-        })
-        .collect();
-    keys.sort_by_key(|key| !key.enrolled);
-    keys.into_iter().next()
+    keys
 }
 
-/// A variable of one byte; efivarfs puts four bytes of attributes before it.
-fn value(variable: &[u8]) -> Option<u8> {
-    match variable {
-        [_, _, _, _, value] => Some(*value),
-        _ => None,
-    }
+/// The key for modules built here: preferably an enrolled one.
+pub fn preferred(keys: &[SigningKey]) -> Option<SigningKey> {
+    keys.iter().find(|key| key.enrolled).or(keys.first()).cloned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::firmware::firmware;
+    use crate::host::firmware::tests::variable;
     use crate::system::System;
 
     fn with(variables: &[(&str, &[u8])]) -> (SecureBoot, usize) {
@@ -123,13 +117,18 @@ mod tests {
             system.make_directories(std::path::Path::new(path).parent().expect("absolute"), 0o755).expect("made");
             system.write(path, bytes, 0o644).expect("written");
         };
-        let key = || signing_key(&mut Reader::new(&system)).map(|key| (key.path.display().to_string(), key.enrolled));
+        let key = || {
+            let reader = &mut Reader::new(&system);
+            let seen = firmware(reader);
+            preferred(&signing_keys(reader, seen.as_ref())).map(|key| (key.path.display().to_string(), key.enrolled))
+        };
         file(CERTIFICATES[0], b"dkms's");
         assert_eq!(key(), None, "without UEFI variables no key is needed");
         file(&format!("{VARIABLES}/{SECURE_BOOT}"), &[6, 0, 0, 0, 1]);
         assert_eq!(key(), Some((CERTIFICATES[0].into(), false)));
         file(CERTIFICATES[1], b"shim's");
-        file(&format!("{VARIABLES}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"), b"....another's...shim's..");
+        let list = variable(&[b"another's", b"shim's"]);
+        file(&format!("{VARIABLES}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"), &list);
         assert_eq!(key(), Some((CERTIFICATES[1].into(), true)), "the enrolled key comes first");
     }
 

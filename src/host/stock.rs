@@ -112,6 +112,8 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         desktop: None,
         secure_boot: SecureBoot::Disabled,
         signing_key: None,
+        signing_keys: Vec::new(),
+        firmware: None,
         loaded_modules: None,
         blocked_modules: Vec::new(),
         module_options: Vec::new(),

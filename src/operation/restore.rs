@@ -3,7 +3,7 @@
 use super::program::judge;
 use super::remove::nothing_is_mounted_below;
 use super::undo::Undo;
-use super::{add_repository, device, hold, packages, service};
+use super::{add_repository, device, enroll_key, hold, packages, service};
 use crate::system::{Node, Program, System};
 use std::io;
 use std::path::Path;
@@ -48,6 +48,9 @@ impl Undo {
             Self::Notes { manager, repository, keys, before, again } => {
                 add_repository::restore_notes(on, *manager, repository, keys, (before, again))?;
                 None
+            }
+            Self::Enrolment { name, sha256 } => {
+                return Ok(enroll_key::restore(on, name, sha256)?.into_iter().collect());
             }
             Self::Unit { unit, enabled } => return service::restore(on, unit, *enabled),
             Self::Restart { unit } => return service::restart(on, unit),

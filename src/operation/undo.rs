@@ -80,6 +80,13 @@ pub enum Undo {
         /// The state that the operation leaves: any other is somebody's later work.
         after: DeviceState,
     },
+    /// A request to enrol a key is withdrawn; a key that is enrolled by then is named.
+    Enrolment {
+        /// The common name of its certificate.
+        name: String,
+        /// The SHA-256 of its certificate.
+        sha256: String,
+    },
     /// A tree that was not there goes, with all that is in it.
     Tree {
         /// The file or directory.

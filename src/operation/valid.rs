@@ -6,8 +6,8 @@ use super::add_repository::MOST_KEY;
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
 use super::{
-    AddRepository, CopyFile, Device, Download, Hold, Link, Operation, Packages, Placement, Reboot, Remove, Run,
-    Service, Unpack, WriteFile,
+    AddRepository, CopyFile, Device, Download, EnrollKey, Hold, Link, Operation, Packages, Placement, Reboot, Remove,
+    Run, Service, Unpack, WriteFile,
 };
 use crate::host::bus_address;
 use crate::sum::is_hex;
@@ -261,7 +261,8 @@ impl Operation {
                 gpu(name)?;
                 state.others().iter().try_for_each(|other| gpu(other))
             }
-            Self::Reboot(Reboot {}) => Ok(()),
+            Self::EnrollKey(EnrollKey { certificate }) => path(certificate),
+            Self::Reboot(Reboot { enrolls }) => paths(enrolls),
         }
     }
 }
@@ -364,6 +365,7 @@ impl Undo {
             }
             Self::Unit { unit: name, enabled: _ } | Self::Restart { unit: name } => unit(name),
             Self::Device { gpu: name, before: _, after: _ } => gpu(name),
+            Self::Enrolment { name, sha256 } => no_nul(name).and_then(|()| checksum(sha256)),
             Self::Aside { path: at, aside: to } => {
                 path(at)?;
                 if *to == aside(at) { Ok(()) } else { Err(format!("{to:?} is not where {at:?} is moved aside")) }

@@ -6,12 +6,12 @@ use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers, driver,
     environment, estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository,
-    requested, staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
+    requested, sign_modules, staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};
 use crate::database::age;
-use crate::host::{Facts, MachineKind, Origin, SecureBoot, Toolkit};
+use crate::host::{Facts, MachineKind, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
@@ -132,7 +132,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     vendors::not_two_vendors(facts, resolution)?;
     not_over_another(facts, request, resolution)?;
     not_a_virtual_machines(facts, request, resolution)?;
-    not_unsigned(facts, resolution)?;
+    sign_modules::not_unsigned(facts, host.distribution, request, resolution)?;
     if resolution.driver.is_some() {
         gpu_settings::not_refused(facts, request)?;
         module_options::not_set_elsewhere(facts, request)?;
@@ -158,8 +158,12 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     // Build tools may come from it too.
     steps.extend(repository::add_repository(context, database));
     steps.extend([first, options, blacklist]);
+    let signing = sign_modules::sign_modules(context);
+    let console = signing.iter().any(|step| step.id == StepId::Reboot);
+    steps.extend(signing);
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
-    let rival = !context.facts.machine.is_tree && nouveau::rival_is_loaded(context);
+    // The reboot for the key frees the GPU, too.
+    let rival = !context.facts.machine.is_tree && !console && nouveau::rival_is_loaded(context);
     // The runfile fails if another driver uses the GPU. Packages install anyway; their modules load at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;
     // Fabric Manager refuses a driver of another version, so the new one has to be loaded before it starts.
@@ -217,7 +221,14 @@ fn is_replaced(context: &StepContext, driver: &ChosenDriver) -> bool {
 }
 
 fn reboot(why: &str) -> Step {
-    step(StepId::Reboot, "Reboot the host", why, vec![Act::needed(Operation::Reboot(Reboot {}))])
+    reboot_for(why, Reboot::default())
+}
+
+/// The step of a reboot.
+pub fn reboot_for(why: &str, reboot: Reboot) -> Step {
+    let title =
+        if reboot.enrolls.is_some() { "Reboot the host, and enrol the key at the console" } else { "Reboot the host" };
+    step(StepId::Reboot, title, why, vec![Act::needed(Operation::Reboot(reboot))])
 }
 
 /// Refuses hosts on which gpusetup does not install drivers.
@@ -309,17 +320,6 @@ fn not_a_virtual_machines(facts: &Facts, request: &Request, chosen: &Resolution)
         .hint(causes::give_back(&gpu.address).to_string()))
 }
 
-/// Refuses to build modules with a signing key that is not enrolled: they would not load, which shows only after the reboot.
-fn not_unsigned(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
-    let enrolled = facts.signing_key.as_ref().is_some_and(|key| key.enrolled);
-    let is_signed = chosen.driver.as_ref().is_some_and(|driver| driver.install.is_signed());
-    if facts.secure_boot != SecureBoot::Enabled || enrolled || is_signed || !installs_driver(chosen) {
-        return Ok(());
-    }
-    let key = facts.signing_key.as_ref().map(|key| key.path.as_path());
-    Err(Conflict::blocked(CheckId::GS301, causes::unsigned(key)).hint(causes::enrol_key(key).to_string()))
-}
-
 /// From this age in days on, a plan warns of its database.
 const OLD: u64 = 60;
 
@@ -334,6 +334,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             causes::newer_database()
         );
         say(CheckId::GS607, text);
+    }
+    if let Some(text) = sign_modules::warning(context) {
+        say(CheckId::GS301, text);
     }
     if let Some(driver) = &context.chosen.driver {
         if is_over(driver, &context.request.today) {

@@ -2,7 +2,7 @@
 
 use super::companions::{former_packages, let_go, module_packages, rebuild_modules, tool, unload_modules};
 use super::context::{StepContext, skipped, step};
-use super::{Act, Step, StepId};
+use super::{Act, Step, StepId, sign_modules};
 use crate::compat::{Artifact, DriverOffer, ModuleFlavour};
 use crate::operation::{Hold, Operation, Packages, Run};
 use crate::packages;
@@ -166,6 +166,7 @@ fn options(context: &StepContext, driver: &ChosenDriver) -> Vec<String> {
     } else if driver.modules == ModuleFlavour::Open {
         options.push("-m=kernel-open".to_owned());
     }
+    options.extend(sign_modules::installer_options(context));
     if context.facts.machine.is_tree {
         // The running kernel is not the tree's: build for the tree's kernel, and check nothing that runs.
         options.extend(context.facts.kernel().map(|k| format!("--kernel-name={k}")));

@@ -121,7 +121,8 @@ impl Step {
             | Operation::Download(_)
             | Operation::Hold(_)
             | Operation::Service(_)
-            | Operation::Device(_) => 0.0,
+            | Operation::Device(_)
+            | Operation::EnrollKey(_) => 0.0,
         })
     }
 

@@ -125,6 +125,7 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
             vec![at(etc, nothing)]
         }
         StepId::Updates => vec![at(lib, nothing)],
+        StepId::SignModules => vec![at(etc, nothing), at(lib, nothing)],
         StepId::ModuleOptions => vec![at(etc, nothing), at(boot, nothing)],
         StepId::Repair => {
             let touched: Vec<PathBuf> = step.operations.iter().flat_map(|act| act.operation.touched()).collect();

@@ -14,8 +14,8 @@ use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
 use crate::packages::{Note, pattern_matches};
 use crate::paths::{
-    BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE, SETTINGS_UNIT,
-    VGPU_TOKEN,
+    BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE,
+    SETTINGS_UNIT, VGPU_TOKEN,
 };
 use crate::resolve::{Conflict, Request, distribution, toolkit_repository};
 use crate::system::Node;
@@ -223,6 +223,10 @@ impl RemovalPlanner<'_> {
         }
         if self.is_file(VGPU_TOKEN) {
             steps.push(step(StepId::VgpuLicence, "Remove the licence token", WHY, vec![remove(VGPU_TOKEN)]));
+        }
+        if self.is_file(DKMS_SIGNING) {
+            let acts = vec![remove(DKMS_SIGNING)];
+            steps.push(step(StepId::SignModules, "Remove the key from DKMS's configuration", WHY, acts));
         }
         if self.is_file(MODULE_OPTIONS) {
             // The removal of the blacklist makes them again, too.

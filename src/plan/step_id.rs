@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 22] = [
+const NAMES: [(StepId, &str); 23] = [
     (StepId::Prerequisites, "prerequisites"),
     (StepId::BlacklistNouveau, "blacklist-nouveau"),
     (StepId::AddRepository, "add-repository"),
@@ -30,6 +30,7 @@ const NAMES: [(StepId, &str); 22] = [
     (StepId::Updates, "updates"),
     (StepId::GpuSettings, "gpu-settings"),
     (StepId::VgpuLicence, "vgpu-licence"),
+    (StepId::SignModules, "sign-modules"),
     (StepId::Verify, "verify"),
 ];
 

@@ -1,7 +1,7 @@
 //! Facts as text.
 
 use crate::compat::Database;
-use crate::host::{Facts, Gpu, MachineKind, Origin, SecureBoot};
+use crate::host::{Facts, Firmware, Gpu, MachineKind, Origin, SecureBoot, SigningKey};
 use crate::text::{bytes, wrapped};
 
 /// Whether a hypervisor gives this machine a part of a GPU.
@@ -82,6 +82,9 @@ pub fn text(facts: &Facts, database: &Database, width: usize) -> String {
         }
         .to_owned(),
     );
+    if let Some(firmware) = facts.firmware.as_ref().filter(|_| facts.secure_boot == SecureBoot::Enabled) {
+        secure_boot(firmware, &facts.signing_keys).into_iter().for_each(|text| line("", text));
+    }
     match &facts.driver {
         None => line("Driver", "none installed".to_owned()),
         Some(d) => line("Driver", format!("{}, {} ({})", d.version, by(d.origin), d.evidence)),
@@ -137,4 +140,28 @@ fn by(origin: Origin) -> &'static str {
         Origin::Archives => "by gpusetup, of NVIDIA's component archives",
         Origin::Unknown => "installed by: unknown",
     }
+}
+
+/// What Secure Boot trusts, in lines for a person.
+fn secure_boot(firmware: &Firmware, keys: &[SigningKey]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let started = if firmware.shim { "started by shim: keys can be enrolled (MOK)" } else { "started without shim" };
+    let lockdown = firmware.lockdown.iter().map(|mode| format!(", kernel lockdown {mode}")).collect::<String>();
+    lines.push(format!("{started}{lockdown}"));
+    let authorities: Vec<_> = firmware.microsoft_authorities().map(|year| year.to_string()).collect();
+    if !authorities.is_empty() {
+        lines.push(format!(
+            "the firmware trusts shims that Microsoft signed with its authority of {}",
+            authorities.join(" and ")
+        ));
+    }
+    lines.extend(keys.iter().map(|key| {
+        let stands = match (key.enrolled, key.requested) {
+            (true, _) => "enrolled",
+            (false, true) => "waits to be enrolled at the console",
+            (false, false) => "not enrolled",
+        };
+        format!("key {}: {stands}", key.path.display())
+    }));
+    lines
 }

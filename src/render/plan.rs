@@ -3,7 +3,7 @@
 use super::{Paint, python};
 use crate::database::age;
 use crate::ids::{CheckId, Recorded, Rule, RuleId};
-use crate::operation::{Download, Operation, Reboot, Run};
+use crate::operation::{Download, Operation, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
 use crate::resolve::{PythonPackage, Request, summary};
@@ -178,6 +178,7 @@ fn is_asked_for(request: &Request, step: StepId) -> bool {
         StepId::GpuSettings => !settings.states.is_empty(),
         StepId::ModuleOptions => !settings.module_options.is_empty(),
         StepId::VgpuLicence => settings.vgpu_token.is_some(),
+        StepId::SignModules => settings.module_key.is_some(),
         StepId::Updates => settings.updates.is_some(),
         StepId::Mig => settings.mig.is_some(),
         StepId::ContainerEngine | StepId::ContainerToolkit => settings.containers.is_some(),
@@ -258,8 +259,15 @@ fn operation(act: &Act, paint: Paint, width: usize) -> String {
         (Operation::Packages(p), false) if p.install.is_empty() => "-",
         (Operation::Run(Run { removes, .. }), false) if !removes.is_empty() => "-",
         (Operation::Run(Run { asks: true, .. }), false) => "?",
-        (Operation::Run(_) | Operation::Hold(_) | Operation::Service(_) | Operation::Device(_), false) => "~",
-        (Operation::Reboot(Reboot {}), false) => "!",
+        (
+            Operation::Run(_)
+            | Operation::Hold(_)
+            | Operation::Service(_)
+            | Operation::Device(_)
+            | Operation::EnrollKey(_),
+            false,
+        ) => "~",
+        (Operation::Reboot(_), false) => "!",
         (_, false) => "+",
     };
     wrapped(&format!("    {} ", coloured(mark, paint)), &act.operation.describe(), width)

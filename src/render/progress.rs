@@ -87,6 +87,7 @@ impl ProgressPrinter {
             News::Kept(operation) => self.kept.push(operation.describe()),
             News::Undone(operation) => self.line(&format!("  undone: {}", operation.describe())),
             News::Recovering(operation) => self.line(&format!("  undone (was not finished): {}", operation.describe())),
+            News::Password(password) => self.line(&format!("  one-time password for the console: {password}")),
             News::Waiting { what, since } => self.waiting(what, *since),
             News::Working { operation, since, bytes } => self.working(operation, *since, *bytes),
         }
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn every_template_is_understood() {
-        let operation = Operation::Reboot(Reboot {});
+        let operation = Operation::Reboot(Reboot::default());
         for so_far in [Some((1, Some(2))), Some((1, None)), None] {
             assert_eq!(bar(&operation, so_far).message(), "reboot");
         }

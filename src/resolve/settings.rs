@@ -23,6 +23,9 @@ pub struct Settings {
     /// The token with which the guest driver of virtual GPUs gets a licence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vgpu_token: Option<TokenFile>,
+    /// The user's key for kernel modules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module_key: Option<ModuleKey>,
     /// Whether updates of the kernel and the driver are held. None if that is not touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates: Option<Updates>,
@@ -59,6 +62,20 @@ pub struct TokenFile {
     /// The file.
     pub from: PathBuf,
     /// The SHA-256 of its content.
+    #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
+    pub sha256: String,
+}
+
+/// A key that signs kernel modules. It stays where it is: DKMS reads it for every new kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[serde(deny_unknown_fields)]
+pub struct ModuleKey {
+    /// The file of the private key.
+    pub key: PathBuf,
+    /// Its certificate, in DER.
+    pub certificate: PathBuf,
+    /// The SHA-256 of the certificate.
     #[cfg_attr(feature = "schemas", schemars(with = "crate::sum::Sha256Text"))]
     pub sha256: String,
 }
@@ -170,6 +187,10 @@ impl Settings {
         let states = self.states.iter().map(|state| (state.option(), state.option_value()));
         let modules = self.module_options.iter().map(|option| ("module-option", option.to_string()));
         let token = self.vgpu_token.iter().map(|token| ("vgpu-token", token.from.display().to_string()));
+        let key = self.module_key.iter().flat_map(|key| {
+            [("mok-key", &key.key), ("mok-cert", &key.certificate)]
+                .map(|(name, path)| (name, path.display().to_string()))
+        });
         let updates = self.updates.map(|updates| ("updates", updates.as_str().to_owned()));
         let mig = self.mig.iter().map(|mig| ("mig", mig.layout.clone()));
         let services = self.mig.iter().filter(|mig| mig.stops_users).map(|_| ("mig-services", "stop".to_owned()));
@@ -178,7 +199,15 @@ impl Settings {
             let user = containers.docker_user.clone().map(|name| ("docker-user", name));
             [("profile", CONTAINER_HOST.to_owned())].into_iter().chain(engine).chain(user)
         });
-        states.chain(modules).chain(token).chain(updates).chain(mig).chain(services).chain(containers).collect()
+        states
+            .chain(modules)
+            .chain(token)
+            .chain(key)
+            .chain(updates)
+            .chain(mig)
+            .chain(services)
+            .chain(containers)
+            .collect()
     }
 }
 
@@ -225,6 +254,7 @@ mod tests {
             ],
             module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
             vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
+            module_key: Some(ModuleKey { key: "/root/k".into(), certificate: "/root/c".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
             mig: Some(MigRequest { stops_users: true, ..MigRequest::of("3g.20gb,2x2g.10gb".to_owned()) }),
             containers: Some(ContainerRequest { engine: "podman".parse().ok(), docker_user: Some("alice".to_owned()) }),

@@ -40,6 +40,7 @@ pub struct Program {
     environment: Vec<(String, String)>,
     limit: Duration,
     log: Option<Log>,
+    input: Option<String>,
     undisturbed: bool,
 }
 
@@ -77,6 +78,7 @@ impl Program {
             environment: Vec::new(),
             limit: Duration::from_secs(60),
             log: None,
+            input: None,
             undisturbed: false,
         }
     }
@@ -105,6 +107,12 @@ impl Program {
         self
     }
 
+    /// Writes this text to its standard input, which is empty otherwise.
+    pub fn input(mut self, text: impl Into<String>) -> Self {
+        self.input = Some(text.into());
+        self
+    }
+
     /// Lets it finish even if gpusetup is interrupted: ending it halfway would do more harm than waiting.
     pub fn undisturbed(mut self) -> Self {
         self.undisturbed = true;
@@ -121,10 +129,14 @@ impl Program {
         };
         let fixed = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let environment: Vec<_> = fixed.chain(self.environment.iter().cloned()).collect();
-        let expression = expression.full_env(environment).stdin_null().unchecked().before_spawn(|command| {
+        let expression = expression.full_env(environment).unchecked().before_spawn(|command| {
             command.process_group(0);
             Ok(())
         });
+        let expression = match &self.input {
+            Some(text) => expression.stdin_bytes(text.as_bytes()),
+            None => expression.stdin_null(),
+        };
         Ok(if on.is_live() { expression.dir("/") } else { expression })
     }
 }

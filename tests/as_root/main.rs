@@ -44,6 +44,7 @@ mod real_host;
 mod release;
 mod repository;
 mod rpm_repository;
+mod secure_boot;
 mod settings;
 mod suites;
 mod toolkit_repository;

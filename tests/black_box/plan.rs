@@ -497,6 +497,51 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         let ran = run_with_input(&["plan", "--facts", "-"], &secure.to_string());
         assert_eq!(ran.code, code, "{}", ran.err);
     }
+    // The firmware's own words: shim can enrol a key, or nothing can.
+    let trusted = serde_json::json!([{"name": "Debian Secure Boot CA", "sha256": "0".repeat(64), "list": "shim"}]);
+    let with = |shim: bool, os: (&str, &str), keys: Value, more: &[&str]| {
+        let mut facts = secure.clone();
+        facts["signing_key"] = Value::Null;
+        facts["signing_keys"] = keys;
+        facts["firmware"] = serde_json::json!({"shim": shim, "trusted": trusted, "requested": []});
+        (facts["os"]["id"], facts["os"]["version"]) = (os.0.into(), os.1.into());
+        run_with_input(&[&["plan", "--facts", "-", "--profile", "driver"], more].concat(), &facts.to_string())
+    };
+    let (debian, ubuntu) = (("debian", "13"), ("ubuntu", "24.04"));
+    let none = || Value::Array(Vec::new());
+    let refused = with(false, debian, none(), &[]);
+    assert!(refused.code == 5 && refused.err.contains("without shim"), "{}", refused.err);
+    let refused = with(true, ("debian", "11"), none(), &[]);
+    assert!(refused.code == 5 && refused.err.contains("GS301"), "no DKMS of its signs: {}", refused.err);
+    for (os, certificate) in [(debian, "/var/lib/dkms/mok.pub"), (ubuntu, "/var/lib/shim-signed/mok/MOK.der")] {
+        let plan = with(true, os, none(), &["--json"]).json();
+        let steps = plan["steps"].as_array().expect("steps");
+        let at =
+            |id: &str| steps.iter().position(|step| step["id"] == id).unwrap_or_else(|| panic!("no {id}: {plan:#}"));
+        let (sign, reboot, install) = (at("sign-modules"), at("reboot"), at("install-driver"));
+        assert!(sign + 1 == reboot && reboot < install, "{steps:#?}");
+        let operations: Vec<_> = steps[sign]["operations"]
+            .as_array()
+            .expect("some")
+            .iter()
+            .map(|o| o["op"].as_str().expect("a name"))
+            .collect();
+        assert_eq!(operations, ["packages", "run", "enroll-key"]);
+        assert_eq!(steps[sign]["operations"][2]["certificate"], certificate);
+        assert_eq!(steps[reboot]["operations"][0]["enrolls"], certificate);
+        let warnings = plan["warnings"].to_string();
+        assert!(warnings.contains("someone at the console"), "{warnings}");
+        // A key that is there is not made again, one that waits needs no second password, an enrolled one needs no step.
+        let key = |enrolled: bool, requested: bool| serde_json::json!([{"path": certificate, "enrolled": enrolled, "requested": requested}]);
+        let found = with(true, os, key(false, false), &["--json"]).json();
+        assert_eq!(found["steps"][sign]["operations"][1]["op"], "enroll-key");
+        let waits = with(true, os, key(false, true), &["--json"]).json();
+        assert_eq!(waits["steps"][sign]["operations"][1]["satisfied"], true);
+        let enrolled = with(true, os, key(true, false), &["--json"]).json();
+        assert!(!enrolled["steps"].to_string().contains("sign-modules"), "{enrolled:#}");
+    }
+    let runfile = with(true, debian, none(), &["--method", "runfile", "--json"]).json().to_string();
+    assert!(runfile.contains("--module-signing-secret-key=/var/lib/dkms/mok.key"), "{runfile}");
     // Two drivers over each other are no driver that fits, whatever doctor is asked.
     let driver = serde_json::json!({"version": "580.159.04", "origin": "dpkg", "modules": "open",
         "evidence": "package nvidia-dkms-580-open 580.159.04", "alternative": false});

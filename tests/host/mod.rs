@@ -303,7 +303,7 @@ pub struct Said {
 
 impl Said {
     /// Runs a command with no input and a clean environment.
-    fn by(command: &mut Command) -> Self {
+    pub fn by(command: &mut Command) -> Self {
         Self::with(command, &[])
     }
 
@@ -372,7 +372,7 @@ pub fn store() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target directory").join("host")
 }
 
-fn beside(name: &str) -> PathBuf {
+pub fn beside(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host").join(name)
 }
 

@@ -6,12 +6,11 @@ use super::{next_kernel, no_driver_of_its_own};
 use crate::causes;
 use crate::compat::ModuleFlavour;
 use crate::doctor::{Answer, Asked, Evidence, LoggedGpu, Said, Status, Verdict};
-use crate::host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS, SecureBoot};
+use crate::host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS};
 use crate::ids::CheckId;
 use crate::plan::{has_runfile, keep_one_driver, keeps_out, kept_out, let_load, rebuild_image};
 use crate::resolve::Card;
-use crate::text::{count, quoted, quoted_path};
-use std::path::{Path, PathBuf};
+use crate::text::{count, quoted};
 
 /// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and no GPU has a problem.
 pub fn on_the_bus(seen: &Evidence) -> Verdict {
@@ -230,77 +229,6 @@ pub fn flavour(seen: &Evidence) -> Verdict {
     });
     let each = each.chain(told);
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no GPU of this host is in the database"))
-}
-
-pub fn secure_boot(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
-        return skip;
-    }
-    if let Some(refusal) = refusal(seen)
-        .filter(|_| seen.facts.secure_boot != SecureBoot::Enabled && seen.facts.driver_is_loaded() != Some(true))
-    {
-        let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
-        return Verdict::fail(cause).saw(refusal).advise(
-            "enrol the key, reboot, and confirm it at the console; or accept unsigned modules (module.sig_enforce)",
-            causes::enrol_key(Some(Path::new(causes::DKMS_KEY))).commands,
-        );
-    }
-    match seen.facts.secure_boot {
-        SecureBoot::Absent => return Verdict::pass().saw("no UEFI"),
-        SecureBoot::Disabled => return Verdict::pass().saw("Secure Boot is off"),
-        SecureBoot::Unknown => return Verdict::skip("whether Secure Boot is on could not be read"),
-        SecureBoot::Enabled => {}
-    }
-    let evidence = |v: Verdict| v.saw("Secure Boot is on: the kernel loads only signed modules");
-    match &seen.signer {
-        Answer::Is(Some(signer)) => evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}"))),
-        Answer::Is(None) => evidence(Verdict::fail("Secure Boot is on, but the nvidia module is not signed")).advise(
-            "enrol DKMS's key at the console, then build the module again; or disable Secure Boot in the firmware",
-            causes::enrol_key(Some(&certificate(seen))).commands,
-        ),
-        Answer::Failed(why) | Answer::NotAsked(why) => {
-            Verdict::skip(format!("Secure Boot is on, but the module's signer could not be read: {why}"))
-        }
-    }
-}
-
-/// The certificate of the key that signs modules on this host; by default the one that DKMS creates.
-fn certificate(seen: &Evidence) -> PathBuf {
-    let key = seen.facts.signing_key.as_ref();
-    key.map_or_else(|| PathBuf::from(causes::DKMS_KEY), |key| key.path.clone())
-}
-
-/// Whether the key that signed the module is enrolled. A loaded module was accepted.
-fn key(seen: &Evidence, signer: &str) -> Verdict {
-    if seen.facts.driver_is_loaded() == Some(true) {
-        return Verdict::pass();
-    }
-    let enrol = |v: Verdict| v.helped(causes::enrol_key(Some(&certificate(seen))));
-    match (refusal(seen), seen.key_is_enrolled) {
-        (Some(refusal), _) => enrol(
-            Verdict::fail(format!("the kernel refused the nvidia module: the key of {signer} is not enrolled"))
-                .saw(refusal),
-        ),
-        (None, Some(false)) => enrol(
-            Verdict::fail(format!("the key of {signer}, which signed the nvidia module, is not enrolled"))
-                .saw("neither shim's key list nor the firmware's contains it"),
-        ),
-        (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
-        (None, None) if seen.facts.driver_is_loaded() == Some(false) => {
-            let test = format!("sudo mokutil --test-key {}", quoted_path(&certificate(seen)));
-            Verdict::warn("the nvidia module is signed but not loaded: its key may not be enrolled").advise(
-                "check whether the key is enrolled; if not, enrol it (mokutil --import)",
-                [test, "mokutil --list-enrolled".to_owned()],
-            )
-        }
-        (None, None) => Verdict::pass(),
-    }
-}
-
-/// The kernel's message when it refused the module.
-fn refusal(seen: &Evidence) -> Option<String> {
-    let Answer::Is(said) = &seen.kernel_log else { return None };
-    said.iter().find_map(|s| if let Said::Refused(line) = s { Some(line.clone()) } else { None })
 }
 
 /// Whether nothing keeps the driver's modules from being loaded.

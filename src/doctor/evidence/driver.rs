@@ -2,7 +2,7 @@
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
 use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager};
-use crate::host::{Facts, SecureBoot};
+use crate::host::{Facts, SecureBoot, SigningKey};
 use crate::operation::packages;
 use crate::packages::upstream;
 use crate::resolve::Joined;
@@ -57,11 +57,20 @@ pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
     Some(system.changed(path)? < booted)
 }
 
-/// Only for this host's own key, whose certificate contains the signer's name.
+/// Whether the key that signed the module is enrolled: one of this host's own keys, whose certificate contains the signer's name, or
+/// one in the firmware's lists. None if it is neither: the kernel has keys of its distribution, too.
 pub fn key_is_enrolled(system: &System, facts: &Facts, signer: &Answer<Option<String>>) -> Option<bool> {
-    let (Answer::Is(Some(signer)), Some(key)) = (signer, &facts.signing_key) else { return None };
-    let certificate = system.read(&key.path).ok()?;
-    certificate.windows(signer.len()).any(|part| part == signer.as_bytes()).then_some(key.enrolled)
+    let Answer::Is(Some(signer)) = signer else { return None };
+    let is_its = |key: &&SigningKey| {
+        let certificate = system.read(&key.path).unwrap_or_default();
+        certificate.windows(signer.len().max(1)).any(|part| part == signer.as_bytes())
+    };
+    let own: Vec<_> = facts.signing_keys.iter().filter(is_its).collect();
+    let is_trusted = facts.firmware.iter().flat_map(|firmware| &firmware.trusted).any(|one| one.name == *signer);
+    match own.is_empty() {
+        true => is_trusted.then_some(true),
+        false => Some(own.iter().any(|key| key.enrolled)),
+    }
 }
 
 /// Whether heterogeneous memory (HMM) is disabled in nvidia-uvm. None if the module is not loaded.

@@ -1,6 +1,7 @@
 //! A kernel module's file and its signature, read as modinfo reads them: the place from depmod's list, the signer from the
 //! PKCS#7 message that `sign-file` appends to the module.
 
+use crate::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
 use crate::system::System;
 use crate::zst;
 use flate2::bufread::GzDecoder;
@@ -82,62 +83,17 @@ fn signature(end: &[u8]) -> Option<&[u8]> {
     (trailer[2] == PKCS7).then_some(message)
 }
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const INTEGER: u8 = 0x02;
-const OID: u8 = 0x06;
-/// The content of a PKCS#7 message, which is tagged as its first optional field.
-const CONTENT: u8 = 0xa0;
-/// `id-at-commonName`, 2.5.4.3.
-const COMMON_NAME: [u8; 3] = [0x55, 4, 3];
-
-/// An element of DER: its tag, its content, and the rest after it.
-fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (tag, rest) = der.split_first()?;
-    let (first, rest) = rest.split_first()?;
-    let (length, rest) = match first {
-        short @ 0..=0x7f => (usize::from(*short), rest),
-        // No message here needs four bytes of length.
-        long @ 0x81..=0x84 => {
-            let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-            (bytes.iter().fold(0usize, |n, b| n << 8 | usize::from(*b)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((*tag, content, rest))
-}
-
-/// The content of the first element, if it has this tag.
-fn inside(der: &[u8], tag: u8) -> Option<&[u8]> {
-    element(der).filter(|e| e.0 == tag).map(|e| e.1)
-}
-
-/// The elements of a sequence or a set.
-fn elements(mut der: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
-    std::iter::from_fn(move || {
-        let (tag, content, rest) = element(der)?;
-        der = rest;
-        Some((tag, content))
-    })
-}
-
 /// The common name of the issuer of the first signer's certificate, by RFC 5652: `ContentInfo`, `SignedData`, `SignerInfo`,
 /// `IssuerAndSerialNumber`. A self-signed certificate is its own issuer.
 fn issuer(message: &[u8]) -> Option<String> {
-    let (_, content) = elements(inside(message, SEQUENCE)?).find(|(tag, _)| *tag == CONTENT)?;
+    let (_, content) = elements(inside(message, SEQUENCE)?).find(|(tag, _)| *tag == TAGGED)?;
     // The last set of the signed data has the signers; the first has the algorithms.
     let (_, signers) = elements(inside(content, SEQUENCE)?).filter(|(tag, _)| *tag == SET).last()?;
     let mut fields = elements(inside(signers, SEQUENCE)?);
     fields.next().filter(|(tag, _)| *tag == INTEGER)?;
     // A signer that is identified only by its key id has another tag here.
     let (_, who) = fields.next().filter(|(tag, _)| *tag == SEQUENCE)?;
-    let names = elements(inside(who, SEQUENCE)?).filter_map(|(_, set)| inside(set, SEQUENCE));
-    let common = names.filter_map(|pair| {
-        let (tag, kind, value) = element(pair)?;
-        (tag == OID && kind == COMMON_NAME).then(|| element(value)).flatten().map(|(_, text, _)| text)
-    });
-    common.last().map(|text| String::from_utf8_lossy(text).into_owned())
+    common_name(inside(who, SEQUENCE)?)
 }
 
 #[cfg(test)]

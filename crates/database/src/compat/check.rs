@@ -731,6 +731,13 @@ fn distributions(database: &Database, c: &mut Checker) {
         if !d.gccs.is_sorted() || !d.gccs.is_empty() && d.gcc_package.is_none() {
             c.wrong(&record, "gccs", "are not sorted, or gcc_package is missing");
         }
+        if let Some(signing) = &d.module_signing {
+            c.sourced(&record, &signing.sources);
+            let paths = [&signing.key, &signing.certificate];
+            if signing.packages.is_empty() || paths.iter().any(|path| !path.starts_with("/var/lib/")) {
+                c.wrong(&record, "module_signing", "needs packages, and a key and a certificate below /var/lib");
+            }
+        }
         if let Some(stock) = &d.stock {
             c.sourced(&record, &stock.sources);
             if stock.kernels.is_empty() || d.named_as.is_some() {

@@ -50,6 +50,9 @@ pub struct Distribution {
     pub fabric_modules: Vec<String>,
     /// DKMS, and the packages needed to build a module with it.
     pub build_tools: Vec<String>,
+    /// How DKMS signs the modules that it builds; none if it does not, or if no source says how.
+    #[serde(default)]
+    pub module_signing: Option<ModuleSigning>,
     /// Repositories with some of these packages that are not enabled by default.
     #[serde(default)]
     pub extra_repositories: Vec<ExtraRepository>,
@@ -138,6 +141,22 @@ impl Distribution {
         };
         self.header_metas.iter().filter(is_its).max_by_key(|m| (m.kernel.len(), m.series.is_some()))
     }
+}
+
+/// How DKMS signs the modules that it builds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModuleSigning {
+    /// The private key that DKMS looks for.
+    pub key: String,
+    /// Its certificate, in DER.
+    pub certificate: String,
+    /// Whether DKMS reads `/etc/dkms/framework.conf.d/*.conf`, where another key can be named.
+    pub drop_ins: bool,
+    /// The packages with `mokutil` and `openssl`.
+    pub packages: Vec<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
 }
 
 /// A repository that must be enabled first.
@@ -264,6 +283,11 @@ impl DriverOffer {
         let all = self.packages_for(desktop);
         let modules = usize::from(self.signed_for.is_some());
         &all[modules.min(all.len())..all.len().min(2)]
+    }
+
+    /// Whether akmods builds its modules, and signs them with a separate key.
+    pub fn uses_akmods(&self) -> bool {
+        self.packages.iter().any(|name| name.starts_with("akmod-"))
     }
 
     /// Whether its modules are prebuilt and signed for a kernel.

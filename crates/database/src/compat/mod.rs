@@ -38,7 +38,8 @@ pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, 
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use cuda::{CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, GuideSystem};
 pub use distribution::{
-    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, PackageManager, Repository, StockSystem,
+    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, ModuleSigning, PackageManager, Repository,
+    StockSystem,
 };
 pub use driver::{
     BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility, KernelLimit,

@@ -1,0 +1,164 @@
+//! The key that the user names for kernel modules: checked before anything relies on it, since a wrong one shows only after the
+//! reboot, when the driver does not load.
+
+use super::Problem;
+use crate::certificate::Certificate;
+use crate::resolve::ModuleKey;
+use crate::sum::sha256;
+use crate::system::input;
+use crate::system::trust::{Trust, is_ours};
+use crate::system::{Program, System};
+use crate::text::quoted_path;
+use std::fmt::Display;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The largest file, in bytes.
+const MOST: u64 = 64 << 10;
+
+/// The key and its certificate, if they belong together and can sign modules now.
+pub fn checked(key: &Path, certificate: &Path) -> Result<ModuleKey, Problem> {
+    let absolute =
+        |path: &Path| std::path::absolute(path).map_err(|e| Problem::usage(format!("{}: {e}", path.display())));
+    let (key, certificate) = (absolute(key)?, absolute(certificate)?);
+    for path in [&key, &certificate] {
+        // They become words of a script that DKMS reads.
+        let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._+-".contains(b);
+        if !path.as_os_str().as_encoded_bytes().iter().all(plain) {
+            let why = "its path has other characters than letters, digits and ._+-";
+            return Err(Problem::usage(format!("{}: {why}", path.display())));
+        }
+    }
+    let trust = Trust::where_root_acts(&[])?;
+    let refused =
+        |flag: &str, path: &Path, why: &dyn Display| Problem::usage(format!("--{flag}: {} {why}", path.display()));
+    let open = input::open_trusted(&certificate, &trust).map_err(|e| Problem::usage(format!("--mok-cert: {e}")))?;
+    let der = input::bytes(open, &certificate, MOST).map_err(|e| Problem::usage(format!("--mok-cert: {e}")))?;
+    let now = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
+    let Some(read) = Certificate::of(&der) else {
+        let path = quoted_path(&certificate);
+        let problem = refused("mok-cert", &certificate, &"is not a certificate in DER");
+        return Err(problem.attempt(format!("openssl x509 -in {path} -outform DER -out {path}.der")));
+    };
+    if let Some(why) = unfit(&read, &now) {
+        return Err(refused("mok-cert", &certificate, &why));
+    }
+    private(&key, &trust).map_err(|why| refused("mok-key", &key, &why))?;
+    if public_key_of(&key)? != read.public_key {
+        let why = format!("is not the key of {}", certificate.display());
+        return Err(refused("mok-key", &key, &why));
+    }
+    Ok(ModuleKey { key, certificate, sha256: sha256(&der) })
+}
+
+/// Why a certificate cannot sign modules at a time, as `YYYYMMDDhhmmss`.
+fn unfit(certificate: &Certificate, now: &str) -> Option<String> {
+    let day = |time: &str| format!("{}-{}-{}", &time[..4], &time[4..6], &time[6..8]);
+    match certificate {
+        Certificate { signs_code: Some(false), .. } => Some("is not for signing code (extendedKeyUsage)".to_owned()),
+        one if one.not_after.as_str() < now => Some(format!("expired on {}", day(&one.not_after))),
+        one if one.not_before.as_str() > now => Some(format!("is not valid before {}", day(&one.not_before))),
+        _ => None,
+    }
+}
+
+/// Whether nobody but root can read a key.
+fn private(key: &Path, trust: &Trust) -> Result<(), String> {
+    let open = input::open_trusted(key, trust).map_err(|e| format!("cannot be used: {e}"))?;
+    let meta = open.metadata().map_err(|e| format!("cannot be looked at: {e}"))?;
+    let path = quoted_path(key);
+    if !is_ours(meta.uid()) || meta.mode() & 0o077 != 0 {
+        let mode = meta.mode() & 0o7777;
+        return Err(format!(
+            "can be read by others (user {}, mode {mode:04o}): chown root {path} && chmod 600 {path}",
+            meta.uid()
+        ));
+    }
+    Ok(())
+}
+
+/// The public half of a private key, as `SubjectPublicKeyInfo`.
+fn public_key_of(key: &Path) -> Result<Vec<u8>, Problem> {
+    let path = key.display().to_string();
+    let program = Program::new(["openssl", "pkey", "-in", &path, "-passin", "pass:", "-pubout"]);
+    let failed = |why: &dyn Display| Problem::usage(format!("--mok-key: openssl cannot read {path}: {why}"));
+    let output = System::live().run(&program).map_err(|e| failed(&e))?;
+    let key = pem(&output.text).filter(|_| output.succeeded());
+    key.ok_or_else(|| failed(&"it must be a private key in PEM without a password"))
+}
+
+/// The bytes of the one PEM block in a text.
+fn pem(text: &str) -> Option<Vec<u8>> {
+    use base64::Engine;
+    let inside = text.split_once("-----BEGIN PUBLIC KEY-----")?.1.split_once("-----END")?.0;
+    let digits: String = inside.split_whitespace().collect();
+    base64::engine::general_purpose::STANDARD.decode(digits).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    /// A key and its certificate by openssl, with these options.
+    fn made(folder: &Path, name: &str, more: &[&str]) -> (PathBuf, PathBuf) {
+        let at = |end: &str| folder.join(format!("{name}.{end}"));
+        let (key, certificate) = (at("key"), at("der"));
+        let output = Command::new("openssl")
+            .args(["req", "-new", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=ours", "-outform", "DER"])
+            .args(more)
+            .arg("-keyout")
+            .arg(&key)
+            .arg("-out")
+            .arg(&certificate)
+            .output()
+            .expect("openssl is there");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (key, certificate)
+    }
+
+    fn said(key: &Path, certificate: &Path) -> String {
+        checked(key, certificate).map_or_else(|problem| problem.message, |key| format!("taken {}", key.sha256))
+    }
+
+    #[test]
+    fn a_key_that_cannot_sign_is_refused_before_anything_relies_on_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let usage = ["-addext", "extendedKeyUsage=codeSigning"];
+        let (key, certificate) = made(dir.path(), "good", &usage);
+        let der = fs::read(&certificate).expect("written");
+        assert_eq!(said(&key, &certificate), format!("taken {}", sha256(&der)));
+        let (other, _) = made(dir.path(), "other", &usage);
+        assert!(said(&other, &certificate).contains("other.key is not the key of"), "{}", said(&other, &certificate));
+        let (key2, server) = made(dir.path(), "server", &["-addext", "extendedKeyUsage=serverAuth"]);
+        assert!(said(&key2, &server).contains("is not for signing code"));
+        let pem = dir.path().join("good.pem");
+        fs::write(&pem, "-----BEGIN CERTIFICATE-----\n").expect("written");
+        assert!(said(&key, &pem).contains("is not a certificate in DER"));
+        let odd = dir.path().join("a b.der");
+        fs::copy(&certificate, &odd).expect("copied");
+        assert!(said(&key, &odd).contains("other characters"));
+        fs::write(&other, "no key").expect("written");
+        assert!(said(&other, &certificate).contains("openssl cannot read"));
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).expect("changed");
+        assert!(said(&key, &certificate).contains("can be read by others"), "{}", said(&key, &certificate));
+    }
+
+    #[test]
+    fn a_certificate_counts_between_its_dates() {
+        let valid = Certificate {
+            name: String::new(),
+            not_before: "20250101000000".to_owned(),
+            not_after: "20260101000000".to_owned(),
+            signs_code: None,
+            public_key: &[],
+        };
+        let unfit = |now: &str| super::unfit(&valid, now);
+        assert_eq!(unfit("20250601000000"), None);
+        assert_eq!(unfit("20241231235959").as_deref(), Some("is not valid before 2025-01-01"));
+        assert_eq!(unfit("20260101000001").as_deref(), Some("expired on 2026-01-01"));
+    }
+}

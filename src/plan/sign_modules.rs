@@ -1,0 +1,219 @@
+//! The step that prepares the key for the driver's modules, with Secure Boot on: DKMS signs with it for every kernel, and somebody
+//! at the console enrolls it during a reboot. It comes before the driver, whose modules then load at once.
+
+use super::build::reboot_for;
+use super::context::{StepContext, step};
+use super::{Act, Step, StepId};
+use crate::causes;
+use crate::compat::{Distribution, DriverOffer, ModuleSigning};
+use crate::host::{Enrolment, Facts, SecureBoot, SigningKey};
+use crate::ids::CheckId;
+use crate::operation::{EnrollKey, Operation, Packages, Reboot, Run, WriteFile};
+use crate::packages;
+use crate::paths::DKMS_SIGNING;
+use crate::resolve::{Conflict, ModuleKey, Request, Resolution};
+use std::path::{Path, PathBuf};
+
+const TITLE: &str = "Sign the driver's kernel modules";
+
+/// The key that modules built on the host are signed with.
+struct Key {
+    key: PathBuf,
+    certificate: PathBuf,
+    /// Where it comes from.
+    origin: Origin,
+    enrolment: Enrolment,
+}
+
+#[derive(PartialEq, Eq)]
+enum Origin {
+    /// The user named it.
+    Given,
+    /// It is where DKMS looks for it.
+    Found,
+    /// It is nowhere yet.
+    Missing,
+}
+
+/// The steps that make the key known: none where the modules need none, or where the firmware trusts it already and DKMS uses it.
+pub fn sign_modules(context: &StepContext) -> Vec<Step> {
+    let Some(key) = key_for(context.facts, context.distribution, context.request, context.chosen) else {
+        return Vec::new();
+    };
+    let acts = acts(context, &key);
+    if acts.is_empty() {
+        return Vec::new();
+    }
+    let mut why = "Secure Boot is on: the kernel loads only modules that are signed with a trusted key".to_owned();
+    let mut steps = Vec::new();
+    if key.enrolment == Enrolment::Enrolled {
+        steps.push(step(StepId::SignModules, TITLE, why, acts));
+        return steps;
+    }
+    why += "; DKMS signs with this one for every new kernel";
+    steps.push(step(StepId::SignModules, TITLE, why, acts));
+    let console = "someone at the console enrolls the key: shim's menu (MokManager) appears, Enroll MOK > Continue > Yes > \
+                   one-time password > Reboot";
+    steps.push(reboot_for(console, Reboot { enrolls: Some(key.certificate) }));
+    steps
+}
+
+/// What a person must know before an apply: nobody else can enrol the key.
+pub fn warning(context: &StepContext) -> Option<String> {
+    let key = key_for(context.facts, context.distribution, context.request, context.chosen)?;
+    let certificate = key.certificate.display();
+    (key.enrolment != Enrolment::Enrolled).then(|| {
+        format!(
+            "Secure Boot is on, and the key {certificate} is not enrolled: apply prepares that, shows a one-time password, and needs \
+             someone at the console during a reboot. Unattended, it stops before any change"
+        )
+    })
+}
+
+fn acts(context: &StepContext, key: &Key) -> Vec<Act> {
+    let mut acts = Vec::new();
+    let signing = context.distribution.and_then(|d| d.module_signing.as_ref());
+    if let Some(signing) = signing.filter(|_| key.enrolment != Enrolment::Enrolled) {
+        let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
+        acts.push(Act::needed(Packages::to_install(manager, signing.packages.clone())));
+    }
+    if key.origin == Origin::Missing {
+        acts.push(Act::needed(made(key)));
+    }
+    if key.origin == Origin::Given {
+        acts.push(context.file(drop_in(key)));
+    }
+    if key.enrolment != Enrolment::Enrolled {
+        let satisfied = key.enrolment == Enrolment::Requested;
+        acts.push(Act { operation: EnrollKey { certificate: key.certificate.clone() }.into(), satisfied });
+    }
+    acts
+}
+
+/// Makes a key as DKMS makes its own. openssl writes it for its owner alone. Kernels that check it want the usage code signing.
+fn made(key: &Key) -> Operation {
+    let (private, certificate) = (key.key.display().to_string(), key.certificate.display().to_string());
+    let subject = "/CN=DKMS module signing key made by gpusetup";
+    let argv = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "36500", "-newkey", "rsa:2048", "-subj", subject];
+    let usage =
+        ["-addext", "extendedKeyUsage=codeSigning", "-keyout", &private, "-outform", "DER", "-out", &certificate];
+    let run = Run::new(argv.into_iter().chain(usage), 300);
+    run.creating([key.key.clone(), key.certificate.clone()]).into()
+}
+
+/// Has DKMS sign with a key of the user's.
+fn drop_in(key: &Key) -> Operation {
+    let (private, certificate) = (key.key.display(), key.certificate.display());
+    let content = format!("# Written by gpusetup.\nmok_signing_key=\"{private}\"\nmok_certificate=\"{certificate}\"\n");
+    WriteFile { path: DKMS_SIGNING.into(), content, mode: 0o644 }.into()
+}
+
+/// The options with which nvidia-installer signs the modules that it builds.
+pub fn installer_options(context: &StepContext) -> Vec<String> {
+    let key = key_for(context.facts, context.distribution, context.request, context.chosen);
+    let options = |key: Key| {
+        let (private, certificate) = (key.key.display(), key.certificate.display());
+        [format!("--module-signing-secret-key={private}"), format!("--module-signing-public-key={certificate}")]
+    };
+    key.map(options).into_iter().flatten().collect()
+}
+
+/// The key for the modules that a plan builds; none if it builds none, or if the kernel loads unsigned ones.
+fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request, chosen: &Resolution) -> Option<Key> {
+    let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
+    if facts.secure_boot != SecureBoot::Enabled || !builds {
+        return None;
+    }
+    if let Some(given) = &request.settings.module_key {
+        return Some(of_user(facts, given));
+    }
+    if builds_with_akmods(chosen) {
+        return None;
+    }
+    let signing = distribution?.module_signing.as_ref()?;
+    let configured = facts.firmware.as_ref().and_then(|firmware| firmware.dkms_certificate.as_ref());
+    // DKMS's own configuration names another key: it is found, or it is the administrator's to make.
+    if configured.is_some_and(|path| *path != Path::new(&signing.certificate)) {
+        return None;
+    }
+    Some(of_distribution(facts, signing))
+}
+
+fn of_user(facts: &Facts, given: &ModuleKey) -> Key {
+    let firmware = facts.firmware.as_ref();
+    let enrolment = firmware.map_or(Enrolment::Absent, |firmware| firmware.enrolment(&given.sha256));
+    Key { key: given.key.clone(), certificate: given.certificate.clone(), origin: Origin::Given, enrolment }
+}
+
+fn of_distribution(facts: &Facts, signing: &ModuleSigning) -> Key {
+    let certificate = PathBuf::from(&signing.certificate);
+    // Facts of older versions have one key.
+    let older = facts.signing_key.as_ref().filter(|_| facts.signing_keys.is_empty());
+    let found = facts.signing_keys.iter().find(|key| key.path == certificate).or(older);
+    let enrolment = match found {
+        Some(key) if key.enrolled => Enrolment::Enrolled,
+        Some(key) if key.requested => Enrolment::Requested,
+        _ => Enrolment::Absent,
+    };
+    let origin = if found.is_some() { Origin::Found } else { Origin::Missing };
+    Key { key: PathBuf::from(&signing.key), certificate, origin, enrolment }
+}
+
+fn builds_with_akmods(chosen: &Resolution) -> bool {
+    let offer = chosen.driver.as_ref().and_then(|driver| driver.install.offer());
+    offer.is_some_and(DriverOffer::uses_akmods)
+}
+
+/// The key that was found on the host and that signs modules there, if gpusetup does not choose it.
+fn found<'f>(facts: &'f Facts, chosen: &Resolution) -> Option<&'f SigningKey> {
+    let of = |path: &Path| facts.signing_keys.iter().find(|key| key.path == path);
+    let configured = facts.firmware.as_ref().and_then(|firmware| firmware.dkms_certificate.as_ref());
+    match (facts.signing_keys.is_empty(), configured) {
+        // Facts of older versions have one key.
+        (true, _) => facts.signing_key.as_ref(),
+        (false, _) if builds_with_akmods(chosen) => of(Path::new(causes::AKMODS_KEY)),
+        (false, Some(path)) => of(path),
+        (false, None) => facts.signing_key.as_ref(),
+    }
+}
+
+/// Refuses to build modules that the kernel would not load, which shows only after the reboot: their key is not enrolled, and
+/// gpusetup cannot prepare that.
+pub fn not_unsigned(
+    facts: &Facts,
+    distribution: Option<&Distribution>,
+    request: &Request,
+    chosen: &Resolution,
+) -> Result<(), Conflict> {
+    let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
+    if facts.secure_boot != SecureBoot::Enabled || !builds {
+        return Ok(());
+    }
+    let key = key_for(facts, distribution, request, chosen);
+    let is_enrolled = match &key {
+        Some(key) => key.enrolment == Enrolment::Enrolled,
+        None => found(facts, chosen).is_some_and(|key| key.enrolled),
+    };
+    let drop_ins = distribution.and_then(|d| d.module_signing.as_ref()).is_some_and(|signing| signing.drop_ins);
+    if request.settings.module_key.is_some() && !drop_ins {
+        let sentence = "the DKMS of this release signs with no other key than its own (--mok-key)";
+        return Err(Conflict::blocked(CheckId::GS301, sentence).hint("leave --mok-key and --mok-cert out"));
+    }
+    if is_enrolled {
+        return Ok(());
+    }
+    let path = key.as_ref().filter(|key| key.origin != Origin::Missing).map(|key| key.certificate.as_path());
+    let path = path.or(found(facts, chosen).map(|key| key.path.as_path()));
+    let unsigned = |remedy: causes::Remedy| {
+        Err(Conflict::blocked(CheckId::GS301, causes::unsigned(path)).hint(remedy.to_string()))
+    };
+    match (&facts.firmware, &key) {
+        _ if builds_with_akmods(chosen) => unsigned(causes::enrol_akmods_key()),
+        (Some(firmware), _) if !firmware.shim => {
+            Err(Conflict::blocked(CheckId::GS301, causes::WITHOUT_SHIM).hint(causes::add_to_firmware(path).to_string()))
+        }
+        // Facts of older versions do not say whether shim is there.
+        (Some(_), Some(_)) => Ok(()),
+        (None, _) | (_, None) => unsigned(causes::enrol_key(path)),
+    }
+}
