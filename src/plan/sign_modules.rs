@@ -105,7 +105,7 @@ fn made(key: &Key) -> Operation {
 fn drop_in(key: &Key) -> Operation {
     let (private, certificate) = (key.key.display(), key.certificate.display());
     let content = format!("# Written by gpusetup.\nmok_signing_key=\"{private}\"\nmok_certificate=\"{certificate}\"\n");
-    WriteFile { path: DKMS_SIGNING.into(), content, mode: 0o644 }.into()
+    WriteFile { path: DKMS_SIGNING.into(), content, mode: 0o644, merged_from: None }.into()
 }
 
 /// The options with which nvidia-installer signs the modules that it builds.
