@@ -268,6 +268,9 @@ fn chosen(
         return Ok(value.gpus.clone().map(|gpus| (gpus, from, value.correction.is_some())));
     }
     if !ways.devices.is_empty() {
+        if let Some(visible) = &ways.visible {
+            notes.push(format!("NVIDIA_VISIBLE_DEVICES={visible} has no effect beside CDI devices, and is left out"));
+        }
         let gpus = match ways.devices.iter().any(|name| name == "all") {
             true => Gpus::All,
             false => Gpus::of_names(&ways.devices)?,

@@ -52,6 +52,7 @@ pub enum ImageAnswer {
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Checked {
     /// `gpusetup.container-check/1`.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.container-check/1")))]
     pub schema: &'static str,
     /// The image, as it was named.
     pub image: String,

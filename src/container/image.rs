@@ -255,7 +255,9 @@ const ENGINES: [(&str, &str); 3] =
 ///
 /// If none has it.
 pub fn in_engine(system: &System, name: &str) -> Result<Image, ImageError> {
-    for (engine, program) in ENGINES.into_iter().filter(|(_, program)| system.exists(program)) {
+    // An engine in a tree has no daemon, and its images are not this host's.
+    let engines = ENGINES.into_iter().filter(|(_, program)| system.is_live() && system.exists(program));
+    for (engine, program) in engines {
         let inspect = Program::new([program, "image", "inspect", "--", name]).limit(Duration::from_secs(60));
         let Ok(output) = system.run(&inspect) else { continue };
         let Some(start) = output.text.find('[').filter(|_| output.succeeded()) else { continue };

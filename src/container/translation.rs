@@ -18,6 +18,7 @@ pub const SCHEMA: &str = "gpusetup.container/1";
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Translated {
     /// `gpusetup.container/1`.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: &'static str,
     /// One, or one for each container of a file that asks for GPUs.
     pub requests: Vec<TranslatedRequest>,
