@@ -24,11 +24,11 @@ pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unre
         unreadable.tries.push(format!("apptainer exec --nv {image} nvidia-smi"));
         return Err(unreadable);
     }
-    let of_flags = line.flags.iter().filter_map(|flag| {
+    let mut of_flags = line.flags.iter().filter_map(|flag| {
         let (name, value) = flag.variable()?;
         OF_APPTAINER.contains(&name).then(|| value.map(str::to_owned))?
     });
-    let visible = of_flags.last().or_else(|| OF_APPTAINER.iter().find_map(|name| variables.get(*name).cloned()));
+    let visible = of_flags.next_back().or_else(|| OF_APPTAINER.iter().find_map(|name| variables.get(*name).cloned()));
     let gpus = match visible.filter(|value| !value.is_empty()) {
         Some(value) => Gpus::of_variable(&value)?.unwrap_or(Gpus::All),
         None => Gpus::All,

@@ -23,7 +23,7 @@ pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
         return asked(line, &variables);
     }
     let engine = Engine::named(&program.text).ok_or_else(|| unknown_program(&program.text))?;
-    let (global, verb, behind) = verb(engine, &rest[1..])?;
+    let Command { global, verb, behind } = command(engine, &rest[1..])?;
     let line = CommandLine { before, global, verb, ..options(behind, engine) };
     if engine == Engine::Apptainer { apptainer::asked(line, &variables) } else { asked(line, &variables) }
 }
@@ -107,8 +107,16 @@ fn unknown_program(program: &str) -> Unreadable {
     }
 }
 
-/// The program's own options, what it is to do, and the words behind that.
-fn verb(engine: Engine, words: &[Word]) -> Result<(Vec<Word>, Vec<Word>, &[Word]), Unreadable> {
+/// The words behind a program, divided.
+struct Command<'a> {
+    /// The program's own options.
+    global: Vec<Word>,
+    /// `run`, `create` or `container run`.
+    verb: Vec<Word>,
+    behind: &'a [Word],
+}
+
+fn command(engine: Engine, words: &[Word]) -> Result<Command<'_>, Unreadable> {
     let verbs: &[&str] = match engine {
         Engine::Apptainer => &["run", "exec", "shell"],
         _ => &["run", "create"],
@@ -117,10 +125,10 @@ fn verb(engine: Engine, words: &[Word]) -> Result<(Vec<Word>, Vec<Word>, &[Word]
     for (at, word) in words.iter().enumerate() {
         let is_verb = |word: Option<&Word>| word.is_some_and(|word| verbs.contains(&word.text.as_str()));
         if is_verb(Some(word)) {
-            return Ok((global, vec![word.clone()], &words[at + 1..]));
+            return Ok(Command { global, verb: vec![word.clone()], behind: &words[at + 1..] });
         }
         if word.text == "container" && is_verb(words.get(at + 1)) {
-            return Ok((global, words[at..at + 2].to_vec(), &words[at + 2..]));
+            return Ok(Command { global, verb: words[at..at + 2].to_vec(), behind: &words[at + 2..] });
         }
         let is_value = global.last().is_some_and(|last| last.text.starts_with('-') && !last.text.contains('='));
         if !word.text.starts_with('-') && !is_value {
