@@ -11,6 +11,7 @@ mod components;
 mod containers;
 mod context;
 mod driver;
+mod engines;
 mod environment;
 pub mod estimate;
 mod fabric;

@@ -1,26 +1,20 @@
 //! The steps that let containers use the GPUs: a container engine if one was asked for, NVIDIA's container toolkit, the engines'
 //! configuration and the CDI specification.
 
-mod containerd;
-mod crio;
-mod daemon_json;
-mod merge;
 mod refusals;
-mod setup;
 mod warnings;
 
 pub use refusals::not_refused;
-pub use setup::Containers;
 pub use warnings::warnings;
 
 use super::companions::load_driver;
 use super::context::{StepContext, skipped, step};
+use super::engines::{Containers, FileEdit};
 use super::{Act, Step, StepId};
 use crate::compat::EngineForm;
 use crate::host::MachineKind;
 use crate::operation::{Packages, Remove, Run, Service, WriteFile};
 use crate::text::all_of;
-use setup::FileEdit;
 use std::path::PathBuf;
 
 /// What a container says in place of both steps.

@@ -1,6 +1,6 @@
 //! The input of every step, and helpers shared by several steps.
 
-use super::containers::Containers;
+use super::engines::Containers;
 use super::needed::Companions;
 use super::{Act, State, Step, StepId};
 use crate::compat::{Artifact, Companion, Distribution, Engine};

@@ -86,7 +86,8 @@ fn dependencies_have_licences_that_we_allow() {
 }
 
 /// Each dependency is code to trust, to build and to update. `cargo update` may bring back the 25 crates that url uses for host
-/// names that are not ASCII; `cargo update -p idna_adapter --precise 1.0.0` leaves them out.
+/// names that are not ASCII; `cargo update -p idna_adapter --precise 1.0.0` leaves them out. Eight of them are toml_edit and what it
+/// needs, for containerd's files with their comments.
 #[test]
 fn the_dependency_tree_stays_small() {
     let tree = Command::new(env!("CARGO"))
@@ -98,5 +99,5 @@ fn the_dependency_tree_stays_small() {
     let text = String::from_utf8_lossy(&tree.stdout);
     let crates: BTreeSet<_> =
         text.lines().map(|line| line.trim_end_matches(" (*)")).filter(|l| !l.is_empty()).collect();
-    assert!(crates.len() <= 120, "{} crates: {crates:?}", crates.len());
+    assert!(crates.len() <= 130, "{} crates: {crates:?}", crates.len());
 }

@@ -1,10 +1,9 @@
 //! What the user should know of a plan for containers.
 
-use super::daemon_json::{keeps_containers, refuses_cdi};
-use super::setup::{Containers, EngineSetup};
 use crate::compat::{EngineForm, RestartEffect};
 use crate::host::MachineKind;
 use crate::plan::context::StepContext;
+use crate::plan::engines::{Containers, EngineSetup, keeps_containers, refuses_cdi};
 use crate::text::{all_of, quoted};
 
 /// The warnings, a sentence or two each.

@@ -1,0 +1,10 @@
+//! What the container engines of a host need, and their configuration files with NVIDIA's runtime: merged, never overwritten.
+
+mod containerd;
+mod crio;
+mod daemon_json;
+mod merge;
+mod setup;
+
+pub use daemon_json::{keeps_containers, refuses_cdi};
+pub use setup::{Containers, EngineSetup, FileEdit};
