@@ -113,7 +113,13 @@ pub fn carry_out(
             device.perform(on).map_err(io)?;
         }
         Operation::EnrollKey(key) => {
-            work.intend(on, at, key.intend(on).map_err(io)?)?;
+            let mut undo = key.intend_key(on);
+            if !undo.is_empty() {
+                work.intend(on, at, undo.clone())?;
+                key.make_key(on, log.clone())?;
+            }
+            undo.extend(key.intend(on).map_err(io)?);
+            work.intend(on, at, undo)?;
             key.perform(on, log, &mut |password| tell(&News::Password(password)))?;
         }
         Operation::Download(_) | Operation::Reboot(_) => return Ok(()),

@@ -424,7 +424,7 @@ mod tests {
         let (on, _dir) = host();
         boots(&on, "first");
         on.write("/etc/key.der", b"ours", 0o644).expect("written");
-        let enroll = Operation::EnrollKey(EnrollKey { certificate: "/etc/key.der".into() });
+        let enroll = Operation::EnrollKey(EnrollKey { certificate: "/etc/key.der".into(), makes: None });
         let reboot = Operation::Reboot(Reboot { enrolls: Some("/etc/key.der".into()) });
         let plan = plan_of(vec![enroll, reboot, file("/etc/b")]);
         let run = || apply(&on, &plan, RunConfig::default(), &mut |_| {});

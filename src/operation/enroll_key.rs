@@ -1,6 +1,7 @@
 //! `enroll-key`: asks shim to trust a certificate for kernel modules (a machine owner key, MOK). Only a person can answer: shim's
 //! MokManager comes up at the next boot, at the console, and asks for the password that was chosen here. The password is shown
-//! once. It is in no file, log or command line: mokutil gets its hash.
+//! once. It is in no file, log or command line: mokutil gets its hash. A key that is missing is made before; one that is there is
+//! never replaced, as it may be enrolled already.
 
 use super::program::{ProgramError, judge};
 use super::undo::Undo;
@@ -11,11 +12,12 @@ use crate::host::firmware::{enrolment, has_request};
 use crate::paths::{MOK_HASH, STATE};
 use crate::sum::sha256;
 use crate::system::{Log, Program, System};
-use crate::text::quoted_path;
+use crate::text::{quoted, quoted_path};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Prepares the enrolment of a certificate; somebody at the console confirms it during the next reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ use std::path::PathBuf;
 pub struct EnrollKey {
     /// The certificate, a file in DER.
     pub certificate: PathBuf,
+    /// The private key that is made with the certificate if neither is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub makes: Option<PathBuf>,
 }
 
 /// Letters that are on the same key of QWERTY, QWERTZ and AZERTY keyboards, as MokManager knows only the first, and that look alike
@@ -35,8 +40,16 @@ const LENGTH: usize = 16;
 impl EnrollKey {
     /// How the firmware stands to the certificate. What an earlier run prepared counts only while shim still has it.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
-        if !on.exists(&self.certificate) {
-            return Ok(Standing::Needed);
+        match (&self.makes, on.exists(&self.certificate)) {
+            (Some(key), has) if on.exists(key) != has => {
+                let (key, certificate) = (key.display(), self.certificate.display());
+                return Ok(Standing::Conflict(format!(
+                    "of the key {key} and its certificate {certificate} only one is there: move it away"
+                )));
+            }
+            (Some(_), false) => return Ok(Standing::Needed),
+            (_, true) => {}
+            (None, false) => return Ok(Standing::Conflict(format!("{} is not there", self.certificate.display()))),
         }
         let stands = enrolment(on, &sha256(on.read(&self.certificate)?));
         Ok(match stands {
@@ -56,6 +69,33 @@ impl EnrollKey {
         let name = Certificate::of(&der).map(|certificate| certificate.name).unwrap_or_default();
         let request = Undo::Enrolment { name, sha256: sha256(&der) };
         Ok(vec![request, Undo::Tree { path: MOK_HASH.into() }])
+    }
+
+    /// What is made before the enrolment, to be kept before that is done; none if the key is there.
+    pub fn intend_key(&self, on: &System) -> Vec<Undo> {
+        let missing = self.makes.iter().filter(|_| !on.exists(&self.certificate));
+        let paths = missing.flat_map(|key| [key.clone(), self.certificate.clone()]);
+        paths.map(|path| Undo::Tree { path }).collect()
+    }
+
+    /// Makes the key.
+    pub fn make_key(&self, on: &System, log: Log) -> Result<(), ProgramError> {
+        let Some(argv) = self.openssl() else { return Ok(()) };
+        let program = Program::new(argv).limit(Duration::from_secs(600)).log(log);
+        let output = on.run(&program).map_err(|source| start("openssl", source))?;
+        judge("openssl req", &output, None)
+    }
+
+    /// The command that makes the key as DKMS makes its own: openssl writes it for its owner alone. Kernels that check it want the
+    /// usage code signing. None if no key is made.
+    pub fn openssl(&self) -> Option<Vec<String>> {
+        let (key, certificate) = (self.makes.as_ref()?.display().to_string(), self.certificate.display().to_string());
+        let subject = "/CN=DKMS module signing key made by gpusetup";
+        let make = ["req", "-new", "-x509", "-nodes", "-days", "36500", "-newkey", "rsa:2048", "-subj", subject];
+        let usage = ["-addext", "extendedKeyUsage=codeSigning", "-outform", "DER"];
+        let files = ["-keyout", &key, "-out", &certificate];
+        let words = ["openssl"].into_iter().chain(make).chain(usage).chain(files);
+        Some(words.map(str::to_owned).collect())
     }
 
     /// Prepares it. `show` gets the password before anything needs it.
@@ -87,12 +127,16 @@ impl EnrollKey {
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        format!("prepare the enrolment of {}, with a one-time password", self.certificate.display())
+        let made = if self.makes.is_some() { "make the key if it is missing, and " } else { "" };
+        format!("{made}prepare the enrolment of {}, with a one-time password", self.certificate.display())
     }
 
     /// The line of a script that does it: there mokutil asks for a password.
     pub fn shell(&self) -> String {
-        format!("mokutil --import {}\n", quoted_path(&self.certificate))
+        let path = quoted_path(&self.certificate);
+        let words = self.openssl().map(|argv| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+        let make = words.map(|openssl| format!("[ -e {path} ] || {openssl}\n")).unwrap_or_default();
+        format!("{make}mokutil --import {path}\n")
     }
 
     /// What it adds and changes.
@@ -145,7 +189,7 @@ mod tests {
         for (name, der) in lists {
             on.write(format!("{VARIABLES}/{name}-{SHIM}"), &variable(&[der]), 0o600).expect("written");
         }
-        (on, dir, EnrollKey { certificate: "/var/lib/dkms/mok.pub".into() })
+        (on, dir, EnrollKey { certificate: "/var/lib/dkms/mok.pub".into(), makes: None })
     }
 
     #[test]
@@ -160,7 +204,13 @@ mod tests {
         assert!(matches!(stands(&[("MokNew", b"another")]), Standing::Conflict(why) if why.contains("revoke-import")));
         let (on, _dir, key) = host(&[]);
         on.remove(&key.certificate).expect("removed");
-        assert_eq!(key.stands(&on).expect("seen"), Standing::Needed, "it is made before");
+        assert!(matches!(key.stands(&on).expect("seen"), Standing::Conflict(_)), "a key of the user's is not made");
+        let making = EnrollKey { makes: Some("/var/lib/dkms/mok.key".into()), ..key };
+        assert_eq!((making.stands(&on).expect("seen"), making.intend_key(&on).len()), (Standing::Needed, 2));
+        on.write("/var/lib/dkms/mok.key", b"enrolled, maybe", 0o600).expect("written");
+        assert!(matches!(making.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("only one")));
+        on.write("/var/lib/dkms/mok.pub", b"ours", 0o644).expect("written");
+        assert!(making.intend_key(&on).is_empty(), "a key that is there is not replaced");
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl Operation {
                 gpu(name)?;
                 state.others().iter().try_for_each(|other| gpu(other))
             }
-            Self::EnrollKey(EnrollKey { certificate }) => path(certificate),
+            Self::EnrollKey(EnrollKey { certificate, makes }) => paths(makes).and_then(|()| path(certificate)),
             Self::Reboot(Reboot { enrolls }) => paths(enrolls),
         }
     }

@@ -8,7 +8,7 @@ use crate::causes;
 use crate::compat::{Distribution, DriverOffer, ModuleSigning};
 use crate::host::{Enrolment, Facts, SecureBoot, SigningKey};
 use crate::ids::CheckId;
-use crate::operation::{EnrollKey, Operation, Packages, Reboot, Run, WriteFile};
+use crate::operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
 use crate::packages;
 use crate::paths::DKMS_SIGNING;
 use crate::resolve::{Conflict, ModuleKey, Request, Resolution};
@@ -77,28 +77,15 @@ fn acts(context: &StepContext, key: &Key) -> Vec<Act> {
         let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
         acts.push(Act::needed(Packages::to_install(manager, signing.packages.clone())));
     }
-    if key.origin == Origin::Missing {
-        acts.push(Act::needed(made(key)));
-    }
     if key.origin == Origin::Given {
         acts.push(context.file(drop_in(key)));
     }
     if key.enrolment != Enrolment::Enrolled {
         let satisfied = key.enrolment == Enrolment::Requested;
-        acts.push(Act { operation: EnrollKey { certificate: key.certificate.clone() }.into(), satisfied });
+        let makes = (key.origin == Origin::Missing).then(|| key.key.clone());
+        acts.push(Act { operation: EnrollKey { certificate: key.certificate.clone(), makes }.into(), satisfied });
     }
     acts
-}
-
-/// Makes a key as DKMS makes its own. openssl writes it for its owner alone. Kernels that check it want the usage code signing.
-fn made(key: &Key) -> Operation {
-    let (private, certificate) = (key.key.display().to_string(), key.certificate.display().to_string());
-    let subject = "/CN=DKMS module signing key made by gpusetup";
-    let argv = ["openssl", "req", "-new", "-x509", "-nodes", "-days", "36500", "-newkey", "rsa:2048", "-subj", subject];
-    let usage =
-        ["-addext", "extendedKeyUsage=codeSigning", "-keyout", &private, "-outform", "DER", "-out", &certificate];
-    let run = Run::new(argv.into_iter().chain(usage), 300);
-    run.creating([key.key.clone(), key.certificate.clone()]).into()
 }
 
 /// Has DKMS sign with a key of the user's.

@@ -43,7 +43,8 @@ const MODULE_OPTION: &str = "module-option";
 pub fn files(plan: &Plan) -> Vec<String> {
     let driver = plan.request.driver_file.iter().filter_map(|file| file.url.strip_prefix("file://")).map(str::to_owned);
     let token = plan.request.settings.vgpu_token.iter().map(|token| token.from.display().to_string());
-    driver.chain(token).collect()
+    let key = plan.request.settings.module_key.iter().flat_map(|key| [&key.key, &key.certificate]);
+    driver.chain(token).chain(key.map(|path| path.display().to_string())).collect()
 }
 
 /// The user-data.

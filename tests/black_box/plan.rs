@@ -526,15 +526,21 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
             .iter()
             .map(|o| o["op"].as_str().expect("a name"))
             .collect();
+<<<<<<< HEAD
         assert_eq!(operations, ["packages", "run", "enroll-key"]);
         assert_eq!(steps[sign]["operations"][2]["certificate"], certificate);
+=======
+        assert_eq!(operations, ["packages", "enroll-key"]);
+        let enroll = &steps[sign]["operations"][1];
+        assert!(enroll["certificate"] == certificate && enroll["makes"].is_string(), "{enroll}");
+>>>>>>> ed72d631 (operation: a key is made with its enrolment, and never over one that is there)
         assert_eq!(steps[reboot]["operations"][0]["enrolls"], certificate);
         let warnings = plan["warnings"].to_string();
         assert!(warnings.contains("someone at the console"), "{warnings}");
         // A key that is there is not made again, one that waits needs no second password, an enrolled one needs no step.
         let key = |enrolled: bool, requested: bool| serde_json::json!([{"path": certificate, "enrolled": enrolled, "requested": requested}]);
         let found = with(true, os, key(false, false), &["--json"]).json();
-        assert_eq!(found["steps"][sign]["operations"][1]["op"], "enroll-key");
+        assert_eq!(found["steps"][sign]["operations"][1]["makes"], Value::Null);
         let waits = with(true, os, key(false, true), &["--json"]).json();
         assert_eq!(waits["steps"][sign]["operations"][1]["satisfied"], true);
         let enrolled = with(true, os, key(true, false), &["--json"]).json();
