@@ -73,7 +73,7 @@ pub enum Sense {
 
 impl Sense {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::KernelLog,
         Self::Denials,
         Self::Signer,

@@ -5,8 +5,8 @@ use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers, driver,
-    environment, estimate, fabric, fixes, gpu_settings, machines, mig_step, module_options, nouveau, prerequisites, repository,
-    requested, sign_modules, staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
+    environment, estimate, fabric, fixes, gpu_settings, machines, mig_step, module_options, nouveau, prerequisites,
+    repository, requested, sign_modules, staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};

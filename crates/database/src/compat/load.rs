@@ -3,8 +3,9 @@
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, ContainerToolkit, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution,
-    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, Instance, JetPack, MigClient, MigProfile,
-    NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid, System, VirtualGpus, Xid, check,
+    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, Instance, JetPack, MigClient,
+    MigProfile, NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid, System,
+    VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
