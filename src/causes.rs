@@ -74,7 +74,16 @@ pub const WSL2: &str = "under WSL2 Windows provides the driver; do not install o
 pub const JETSON: &str = "on a Jetson the board support package provides the driver";
 
 /// On a system whose /usr is an image (GS908).
-pub const IMMUTABLE: &str = "/usr is a read-only image on this system: packages and runfiles cannot change it";
+pub const IMMUTABLE: &str = "the system files are a read-only image: packages and runfiles cannot change them";
+
+/// Where a toolkit goes on such a system.
+pub const TOOLKIT_IN_CONTAINER: &str = "a toolkit belongs in a container there, with the driver of the host";
+
+/// Authorises a Thunderbolt or USB4 device (GS913), of this name.
+pub fn authorise(name: &str) -> Remedy {
+    let text = format!("authorise {name}, if it is yours: it can read the memory of this host");
+    Remedy::new(text, ["boltctl list", "sudo boltctl authorize DEVICE"])
+}
 
 /// In a container (GS911).
 pub const CONTAINER: &str = "a container shares the host's kernel: install the kernel modules on the host";
@@ -927,6 +936,19 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS911 => Cause::new(CONTAINER)
             .only("plan only: it warns")
             .helps(without_driver(WITHOUT_DRIVER)),
+        CheckId::GS912 => Cause::new(
+            "a laptop has a second GPU, but its desktop cannot use NVIDIA's: the driver has no graphics libraries, or mode setting is \
+             off",
+        )
+        .fix("switch mode setting on, then reboot", ["sudo gpusetup apply --profile driver --module-option nvidia_drm.modeset=1"]),
+        CheckId::GS913 => Cause::new(
+            "a Thunderbolt or USB4 device is not authorised: the GPU in it is not on the PCI bus",
+        )
+        .helps(authorise("the device")),
+        CheckId::GS914 => Cause::new(
+            "the driver is not the one that NVIDIA tests with this system, its kernel and its firmware (DGX OS)",
+        )
+        .fix("update the whole system, with its driver", ["sudo apt update && sudo apt full-upgrade"]),
     }
 }
 
@@ -937,7 +959,7 @@ fn look(text: &str, id: CheckId) -> Remedy {
 
 /// For hosts on which gpusetup does not install a driver.
 fn not_ours(means: &'static str) -> Cause {
-    Cause::new(means).only("plan only: it refuses to install a driver").helps(without_driver(WITHOUT_DRIVER))
+    Cause::new(means).helps(without_driver(WITHOUT_DRIVER))
 }
 
 fn without_driver(text: &str) -> Remedy {

@@ -35,11 +35,12 @@ mod repositories;
 mod secure_boot;
 mod stock;
 mod system;
+mod thunderbolt;
 mod toolkit;
 
 pub use add_on::soname;
 pub use architecture::{UNKNOWN_ARCHITECTURE, machine};
-pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu};
+pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu, of_capability};
 pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
@@ -49,6 +50,7 @@ pub use engine::{
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
 pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
+pub use libraries::directories as library_directories;
 pub use lspci::{bus_address, names_devices};
 pub use modprobe::{Block, SetOption};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
@@ -87,6 +89,16 @@ pub struct Facts {
     pub os: Os,
     /// NVIDIA GPUs, by bus address.
     pub gpus: Vec<Gpu>,
+    /// Display controllers of other vendors, by bus address: on a laptop, the one in its processor. Empty in facts of older gpusetup
+    /// versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_gpus: Vec<OtherGpu>,
+    /// The bus addresses of the GPUs that are outside the case, on Thunderbolt or USB4.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub external_gpus: Vec<String>,
+    /// Connected Thunderbolt and USB4 devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thunderbolt: Vec<ThunderboltDevice>,
     /// NVSwitch bridges, by bus address, or the functions that manage switches that are not on the bus.
     pub nvswitches: Vec<NvSwitch>,
     /// Its RDMA adapters; none if it has none. None in facts of older gpusetup versions.
@@ -210,6 +222,45 @@ pub struct Machine {
     /// The number of processor cores that gpusetup may use here; none if not known.
     #[serde(default)]
     pub cores: Option<u32>,
+    /// Whether the firmware calls it a laptop or a tablet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub portable: bool,
+    /// The board of a Jetson and its software.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub board: Option<Board>,
+}
+
+/// The board of a Jetson and its software.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct Board {
+    /// The model in the device tree: `NVIDIA Jetson AGX Orin Developer Kit`.
+    pub model: Option<String>,
+    /// The release of Jetson Linux (L4T): `36.4.3`.
+    pub l4t: Option<String>,
+}
+
+/// A display controller of another vendor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct OtherGpu {
+    /// The bus address, `0000:00:02.0`.
+    pub address: String,
+    /// The PCI id, `8086:a7a0`.
+    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9a-f]{4}:[0-9a-f]{4}$")))]
+    pub pci_id: String,
+    /// The kernel driver bound to it: `i915`, `amdgpu`.
+    pub bound_to: Option<String>,
+}
+
+/// A device on Thunderbolt or USB4.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct ThunderboltDevice {
+    /// The name that it reports: `Razer Core X`.
+    pub name: String,
+    /// Whether its PCI devices may be used. Until then they are not on the bus.
+    pub authorized: bool,
 }
 
 /// Kinds of machine, by what may be installed on them.
@@ -247,6 +298,12 @@ pub struct Os {
     pub initramfs: Option<InitramfsTool>,
     /// Whether `/usr` is managed as an image (ostree and the like).
     pub immutable: bool,
+    /// `VARIANT_ID` in os-release: `silverblue`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// The files found that show an image-based system, or one with its vendor's driver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signs: Vec<PathBuf>,
 }
 
 /// A GPU on the PCI bus.
@@ -606,6 +663,11 @@ impl Facts {
     pub fn has_no_gpu(&self) -> bool {
         let unseen = self.machine.kind == MachineKind::Jetson || self.unreadable.iter().any(|u| u.missing.is_some());
         self.gpus.is_empty() && !unseen
+    }
+
+    /// Whether this is a laptop with a GPU of another vendor beside NVIDIA's.
+    pub fn is_hybrid(&self) -> bool {
+        self.machine.portable && !self.gpus.is_empty() && !self.other_gpus.is_empty()
     }
 
     /// Whether NVIDIA's kernel module is loaded; none if that cannot be read, or for a tree.

@@ -304,11 +304,11 @@ ids! {
     GS904 = "GS904",
     /// Persistence mode is on for data-centre GPUs.
     GS905 = "GS905",
-    /// WSL2.
+    /// WSL2 uses the driver of Windows.
     GS906 = "GS906",
-    /// A Jetson.
+    /// A Jetson keeps the driver of its board support package.
     GS907 = "GS907",
-    /// An immutable system.
+    /// An image-based system has the driver that its own tools install.
     GS908 = "GS908",
     /// GPU memory is not counted as host memory.
     GS909 = "GS909",
@@ -316,6 +316,12 @@ ids! {
     GS910 = "GS910",
     /// A container.
     GS911 = "GS911",
+    /// A laptop's desktop can use both GPUs.
+    GS912 = "GS912",
+    /// External GPUs are authorised.
+    GS913 = "GS913",
+    /// DGX OS has the driver that belongs to it.
+    GS914 = "GS914",
 }
 
 ids! {

@@ -18,6 +18,7 @@ mod fabric;
 mod fixes;
 pub mod gpu_settings;
 mod lockfile;
+mod machines;
 mod mig;
 mod mig_step;
 mod mixed;

@@ -4,6 +4,7 @@
 mod add_on;
 mod alternative;
 mod another_system;
+mod board;
 mod card;
 mod companion;
 mod component;
@@ -29,6 +30,7 @@ mod wanted;
 
 pub use add_on::ChosenAddOn;
 pub use another_system::{has_own_repository, of_another_system};
+pub use board::JetsonBoard;
 pub use card::{Card, known_card};
 pub use companion::with_companions;
 pub use component::Part;

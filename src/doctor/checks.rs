@@ -10,6 +10,7 @@ mod driver;
 mod fabric;
 mod kernel;
 mod log;
+mod machines;
 mod nvml;
 mod packages;
 mod python;
@@ -88,6 +89,51 @@ pub const CHECKS: &[Check] = &[
         reads: "the kernel driver bound to each GPU in /sys/bus/pci/devices, the kernel's log",
         run: rivals::vfio,
         needs: &[Sense::KernelLog],
+        runtime: true,
+        facts_suffice: true,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS906,
+        reads: "on WSL2: /dev/dxg, /usr/lib/wsl/lib, the installed driver, /etc/ld.so.cache",
+        run: machines::wsl,
+        needs: &[Sense::Machine, Sense::LoaderCache],
+        runtime: false,
+        facts_suffice: true,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS907,
+        reads: "on a Jetson: /etc/nv_tegra_release, the installed driver and toolkits, the database's JetPacks",
+        run: machines::jetson,
+        needs: &[],
+        runtime: false,
+        facts_suffice: true,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS908,
+        reads: "os-release, the files of image-based systems, the installed driver",
+        run: machines::image,
+        needs: &[],
+        runtime: false,
+        facts_suffice: true,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS914,
+        reads: "/etc/dgx-release, how the driver was installed",
+        run: machines::vendors,
+        needs: &[],
+        runtime: false,
+        facts_suffice: true,
+        follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS913,
+        reads: "/sys/bus/thunderbolt/devices, `removable` of each GPU on the PCI bus",
+        run: machines::outside,
+        needs: &[],
         runtime: true,
         facts_suffice: true,
         follows_from: &[],
@@ -207,7 +253,7 @@ pub const CHECKS: &[Check] = &[
         needs: &[Sense::KernelLog, Sense::Libraries, Sense::ModuleAge, Sense::Given],
         runtime: true,
         facts_suffice: true,
-        follows_from: &[CheckId::GS903],
+        follows_from: &[CheckId::GS903, CheckId::GS913],
     },
     Check {
         id: CheckId::GS501,
@@ -382,6 +428,15 @@ pub const CHECKS: &[Check] = &[
         runtime: false,
         facts_suffice: false,
         follows_from: &[],
+    },
+    Check {
+        id: CheckId::GS912,
+        reads: "on a laptop with a desktop and two GPUs: the driver's graphics libraries, `modeset` of nvidia-drm",
+        run: machines::two_gpus,
+        needs: &[Sense::Machine],
+        runtime: false,
+        facts_suffice: false,
+        follows_from: &[CheckId::GS501],
     },
     Check {
         id: CheckId::GS507,

@@ -9,6 +9,7 @@ mod containers;
 mod driver;
 mod initramfs;
 mod loader;
+mod machine;
 mod mig;
 mod module;
 mod python;
@@ -23,6 +24,7 @@ pub use companions::CompanionState;
 pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
+pub use machine::{Hybrid, MachineState, WSL_LIBRARIES, Wsl};
 pub use mig::{BootLayout, BootLayouts};
 pub use python::{
     BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
@@ -36,8 +38,8 @@ use super::kernel_log::{self, Said};
 use super::sense::{Sense, Senses};
 use crate::causes::{self, Remedy};
 use crate::compat::{
-    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, Sxid,
-    VersionRule, Xid,
+    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, JetPack,
+    Platform, Sxid, VersionRule, Xid,
 };
 use crate::host::{Block, Facts, Origin};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
@@ -205,6 +207,15 @@ pub struct Evidence {
     pub oldest_driver_of_series: BTreeMap<String, DriverVersion>,
     /// How GPU memory is counted, if the GPUs share the CPU's memory.
     pub coherent: Option<Coherent>,
+    /// What only some machines have. None on the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineState>,
+    /// The system's own way to a driver in the database, if it has one.
+    #[serde(skip)]
+    pub platform: Option<Platform>,
+    /// The JetPack of a Jetson, if it is known.
+    #[serde(skip)]
+    pub jetpack: Option<JetPack>,
     /// NVML's answer.
     #[serde(default)]
     pub nvml: Answer<Nvml>,
@@ -348,6 +359,9 @@ pub fn gather(
         known_frameworks: Vec::new(),
         oldest_driver_of_series: BTreeMap::new(),
         coherent: senses.at(Sense::Coherent, || containers::coherent(system, &facts, database)),
+        machine: senses.at(Sense::Machine, || machine::machine(system, &facts)),
+        platform: None,
+        jetpack: None,
         cudnn,
         add_ons,
         known_add_ons: Vec::new(),
@@ -421,6 +435,9 @@ impl Evidence {
             known_frameworks: Vec::new(),
             oldest_driver_of_series: BTreeMap::new(),
             coherent: None,
+            machine: None,
+            platform: None,
+            jetpack: None,
             nvml: unsaid(),
             cuda: unsaid(),
             convolution: BTreeMap::new(),
@@ -448,6 +465,10 @@ impl Evidence {
         self.oldest_driver_of_series = database.cuda.iter().map(oldest).collect();
         let facts = &mut self.facts;
         self.distribution = distribution(database, facts).cloned();
+        let os = &facts.os;
+        self.platform = database.platform(&os.id, os.variant.as_deref(), &os.signs).cloned();
+        let l4t = facts.machine.board.as_ref().and_then(|board| board.l4t.as_deref());
+        self.jetpack = l4t.and_then(|l4t| database.jetpack(l4t)).cloned();
         self.cards =
             facts.gpus.iter().map(|g| known_card(database, g).map_err(|conflict| conflict.to_string())).collect();
         // A newer database may have a GPU that was unknown when the facts were written.

@@ -63,6 +63,8 @@ pub enum Sense {
     Given,
     /// Whether the kernel counts GPU memory as host memory.
     Coherent,
+    /// What only WSL2 and laptops with two GPUs have.
+    Machine,
     /// Python environments.
     Python,
     /// The settings of the GPUs.
@@ -71,7 +73,7 @@ pub enum Sense {
 
 impl Sense {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::KernelLog,
         Self::Denials,
         Self::Signer,
@@ -99,6 +101,7 @@ impl Sense {
         Self::Cluster,
         Self::Given,
         Self::Coherent,
+        Self::Machine,
         Self::Python,
         Self::Settings,
     ];
@@ -133,6 +136,7 @@ impl Sense {
             Self::Cluster => "cluster",
             Self::Given => "given",
             Self::Coherent => "coherent",
+            Self::Machine => "machine",
             Self::Python => "python",
             Self::Settings => "settings",
         }
@@ -168,6 +172,7 @@ impl Sense {
             Self::Cluster => "the configuration of the scheduler",
             Self::Given => "the GPUs of this container",
             Self::Coherent => "the GPUs' memory",
+            Self::Machine => "the machine's own parts",
             Self::Python => "the Python environments",
             Self::Settings => "the settings of the GPUs",
         }

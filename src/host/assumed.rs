@@ -369,6 +369,11 @@ pub fn known_gpu(known: &compat::Gpu) -> Gpu {
     assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
 }
 
+/// A GPU of a compute capability, as if it were on the bus; none if the database does not know the capability.
+pub fn of_capability(database: &Database, capability: ComputeCapability) -> Option<Gpu> {
+    by_capability(database, capability).ok()
+}
+
 fn assumed(pci_id: String, subsystem: Option<String>, known: Option<&compat::Gpu>) -> Gpu {
     Gpu {
         address: "assumed:0".to_owned(),

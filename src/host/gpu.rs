@@ -2,6 +2,7 @@
 
 use super::pci::{Function, NVIDIA};
 use super::reader::Reader;
+use super::{Gpu, OtherGpu};
 use std::path::{Path, PathBuf};
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -44,6 +45,34 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
     let driver = reader.system.link_target(directory.join("driver"));
     let driver = driver.and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned()));
     Some(Function { address, vendor: NVIDIA, device, class, subsystem, driver })
+}
+
+/// Display controllers of other vendors. Servers have one for their console, too.
+pub fn of_other_vendors(reader: &mut Reader) -> Vec<OtherGpu> {
+    if !reader.system.is_directory(DEVICES) {
+        return Vec::new();
+    }
+    let other = |reader: &Reader, address: String| {
+        let directory = reader.resolved(Path::new(DEVICES).join(&address));
+        let number = |file: &str| hexadecimal(reader.system.read_text(directory.join(file)).ok()??.trim());
+        let is_display = number("class")? >> 16 == 0x03;
+        let (vendor, device) = (number("vendor")?, number("device")?);
+        let bound = reader.system.link_target(directory.join("driver"));
+        let bound_to = bound.and_then(|to| Some(to.file_name()?.to_string_lossy().into_owned()));
+        let is_other = is_display && vendor != u32::from(NVIDIA);
+        is_other.then(|| OtherGpu { address, pci_id: format!("{vendor:04x}:{device:04x}"), bound_to })
+    };
+    let addresses = reader.names("the PCI bus", DEVICES);
+    addresses.into_iter().filter_map(|address| other(reader, address)).collect()
+}
+
+/// The addresses of the GPUs that the kernel (5.14 and newer) calls removable: those behind a port that leaves the case.
+pub fn external(reader: &Reader, gpus: &[Gpu]) -> Vec<String> {
+    let is_removable = |gpu: &&Gpu| {
+        let file = Path::new(DEVICES).join(&gpu.address).join("removable");
+        reader.system.read_text(file).is_ok_and(|text| text.is_some_and(|text| text.trim() == "removable"))
+    };
+    gpus.iter().filter(is_removable).map(|gpu| gpu.address.clone()).collect()
 }
 
 /// The functions that manage NVSwitches that are not on the PCI bus themselves: InfiniBand devices whose vital product data
@@ -102,6 +131,27 @@ mod tests {
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].device, found[0].class, &*found[0].address), (0x20b2, 0x0302, "0000:17:00.0"));
         assert_eq!(reader.missed.len(), 1, "{:?}", reader.missed);
+    }
+
+    #[test]
+    fn a_laptop_has_two_and_one_may_be_outside() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let display = [("vendor", "0x8086\n"), ("device", "0xa7a0\n"), ("class", "0x030000\n")];
+        device(dir.path(), "0000:00:02.0", &display);
+        device(dir.path(), "0000:00:1f.0", &[("vendor", "0x8086\n"), ("device", "0x519d\n"), ("class", "0x060100\n")]);
+        let inside =
+            [("vendor", "0x10de\n"), ("device", "0x28e0\n"), ("class", "0x030000\n"), ("removable", "fixed\n")];
+        device(dir.path(), "0000:01:00.0", &inside);
+        let outside =
+            [("vendor", "0x10de\n"), ("device", "0x2684\n"), ("class", "0x030000\n"), ("removable", "removable\n")];
+        device(dir.path(), "0000:3f:00.0", &outside);
+        let system = System::at(dir.path());
+        let mut reader = Reader::new(&system);
+        let other = OtherGpu { address: "0000:00:02.0".into(), pci_id: "8086:a7a0".into(), bound_to: None };
+        assert_eq!(of_other_vendors(&mut reader), [other]);
+        let (gpus, _) =
+            super::super::pci::identify(functions(&mut reader).expect("a bus"), &crate::database::embedded());
+        assert_eq!(external(&reader, &gpus), ["0000:3f:00.0"]);
     }
 
     #[test]

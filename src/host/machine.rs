@@ -2,7 +2,7 @@
 
 use super::architecture::{self, UNKNOWN_ARCHITECTURE};
 use super::reader::Reader;
-use super::{Machine, MachineKind, elf};
+use super::{Board, Machine, MachineKind, elf};
 use crate::system::cores;
 use object::ReadCache;
 use std::path::Path;
@@ -23,7 +23,8 @@ pub fn machine(reader: &mut Reader) -> Machine {
     let boot_id = live.then(|| reader.word("the boot's id", "/proc/sys/kernel/random/boot_id")).flatten();
     // What is built for a tree is built by this machine.
     let cores = u32::try_from(cores()).ok();
-    Machine { arch, kind, inside, is_tree: !live, boot_id, cores }
+    let board = (kind == MachineKind::Jetson).then(|| board(reader));
+    Machine { arch, kind, inside, is_tree: !live, boot_id, cores, portable: is_portable(reader), board }
 }
 
 /// The architecture of a tree's programs.
@@ -93,8 +94,34 @@ fn container(reader: &mut Reader) -> Option<String> {
     manager.map(|m| String::from_utf8_lossy(m).into_owned()).filter(|m| !m.is_empty() && m != "wsl")
 }
 
+/// Chassis types of SMBIOS (DSP0134, 7.4.1): portable, laptop, notebook, hand-held, sub-notebook, tablet, convertible, detachable.
+const PORTABLE: [&str; 8] = ["8", "9", "10", "11", "14", "30", "31", "32"];
+
+fn is_portable(reader: &mut Reader) -> bool {
+    reader.word("the chassis", "/sys/class/dmi/id/chassis_type").is_some_and(|kind| PORTABLE.contains(&kind.as_str()))
+}
+
+/// Where Jetson Linux notes its release.
+const TEGRA_RELEASE: &str = "/etc/nv_tegra_release";
+
+fn board(reader: &mut Reader) -> Board {
+    let model = reader.word("the board's model", "/proc/device-tree/model");
+    let model = model.map(|model| model.trim_matches('\0').to_owned()).filter(|model| !model.is_empty());
+    let noted = reader.text("the release of Jetson Linux", TEGRA_RELEASE).unwrap_or_default();
+    Board { model, l4t: l4t(&noted) }
+}
+
+/// The release in `# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, …`: `36.4.3`.
+fn l4t(noted: &str) -> Option<String> {
+    let line = noted.lines().next()?.strip_prefix("# R")?;
+    let (major, rest) = line.split_once(' ')?;
+    let revision = rest.split_once("REVISION: ")?.1.split(',').next()?.trim();
+    let is_number = |text: &str| !text.is_empty() && text.split('.').all(|n| n.parse::<u16>().is_ok());
+    (is_number(major) && is_number(revision)).then(|| format!("{major}.{revision}"))
+}
+
 fn is_jetson(reader: &mut Reader) -> bool {
-    if reader.system.exists("/etc/nv_tegra_release") {
+    if reader.system.exists(TEGRA_RELEASE) {
         return true;
     }
     // A list of names, each followed by a zero byte.
@@ -162,6 +189,16 @@ mod tests {
     fn wsl_is_told_by_its_kernel() {
         assert!(is_wsl("5.15.153.1-microsoft-standard-WSL2"));
         assert!(!is_wsl("6.8.0-1015-azure"));
+    }
+
+    #[test]
+    fn jetson_linux_notes_its_release() {
+        let noted = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64, DATE: Wed Jan  8\n";
+        assert_eq!(l4t(noted).as_deref(), Some("36.4.3"));
+        assert_eq!(l4t("# R32 (release), REVISION: 7.1, GCID: 29689809\n").as_deref(), Some("32.7.1"));
+        for other in ["", "# R36", "# Rxx (release), REVISION: 4.3, ", "# R36 (release), REVISION: ../4, "] {
+            assert_eq!(l4t(other), None, "{other:?}");
+        }
     }
 
     #[test]

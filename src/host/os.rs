@@ -1,24 +1,31 @@
 //! The operating system, from os-release, and its tools, detected by their files. No tool is run.
 
-use super::Os;
 use super::reader::Reader;
-use crate::compat::InitramfsTool;
+use super::{MachineKind, Os};
+use crate::compat::{Database, InitramfsTool, PlatformDriver};
 use crate::packages;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// The operating system that an os-release text names.
-pub fn os(reader: &Reader, release: &str) -> Os {
+pub fn os(reader: &Reader, release: &str, database: &Database, kind: MachineKind) -> Os {
     let fields = parse(release);
     let field = |key: &str| fields.get(key).cloned().unwrap_or_default();
     // os-release(5) defines this default for a missing ID.
     let id = Some(field("ID")).filter(|id| !id.is_empty()).unwrap_or_else(|| "linux".to_owned());
     let name = Some(field("PRETTY_NAME")).filter(|n| !n.is_empty()).unwrap_or_else(|| id.clone());
+    let variant = Some(field("VARIANT_ID")).filter(|variant| !variant.is_empty());
+    let signs = signs(reader, database, kind);
+    let platform = database.platform(&id, variant.as_deref(), &signs);
+    let is_image = platform.is_some_and(|platform| platform.driver == PlatformDriver::Image);
     Os {
         version: field("VERSION_ID"),
         like: field("ID_LIKE").split_whitespace().map(str::to_owned).collect(),
         package_manager: packages::find(|program| reader.is_file(program)),
         initramfs: initramfs(reader),
-        immutable: immutable(reader),
+        immutable: is_image || signs.iter().any(|sign| IMAGES.iter().any(|image| sign == Path::new(image))),
+        variant,
+        signs,
         id,
         name,
     }
@@ -58,11 +65,17 @@ fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
     any(&["/usr/bin/mkinitcpio"]).then_some(InitramfsTool::Mkinitcpio)
 }
 
-fn immutable(reader: &Reader) -> bool {
-    // ostree shows by a file written at boot and by its repository; openSUSE's transactional systems by their tool.
-    ["/run/ostree-booted", "/sysroot/ostree/repo", "/usr/sbin/transactional-update"]
-        .iter()
-        .any(|p| reader.system.exists(p))
+/// ostree shows by a file written at boot and by its repository; openSUSE's transactional systems by their tool.
+const IMAGES: [&str; 3] = ["/run/ostree-booted", REPOSITORY, "/usr/sbin/transactional-update"];
+
+/// In a container, it shows an image that is being built, which packages can change.
+const REPOSITORY: &str = "/sysroot/ostree/repo";
+
+/// The files found that show an image-based system, or one with its vendor's driver.
+fn signs(reader: &Reader, database: &Database, kind: MachineKind) -> Vec<PathBuf> {
+    let counts = |path: &&Path| kind != MachineKind::Container || *path != Path::new(REPOSITORY);
+    let all: BTreeSet<&Path> = IMAGES.iter().map(Path::new).chain(database.platform_files()).collect();
+    all.into_iter().filter(counts).filter(|path| reader.system.exists(path)).map(Path::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::{
     Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, Os, PathState, SCHEMA, Toolkit, Unreadable,
     add_on, companion, compiler, driver, firmware, gpu, graphics, installed, kernel, kernel_module, libraries, loader,
-    lspci, machine, modprobe, modules, os, pci, rdma, repositories, secure_boot, states_at_boot, toolkit,
+    lspci, machine, modprobe, modules, os, pci, rdma, repositories, secure_boot, states_at_boot, thunderbolt, toolkit,
 };
 use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
 use crate::packages::{self, Note, RepositoryFormat};
@@ -68,7 +68,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     };
     let reader = &mut Reader::new(system);
     let machine = machine::machine(reader);
-    let os = os::os(reader, &release);
+    let os = os::os(reader, &release, database, machine.kind);
     let (gpus, nvswitches) = gpus(reader, database, &look.gpus, machine.kind);
     let kernels = kernel::kernels(reader);
     let packages = installed::Packages::read(reader, &database.add_ons, &database.companions);
@@ -85,6 +85,8 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let (cudnn, add_ons) = found.into_iter().partition(|a| a.add_on == AddOnId::CUDNN);
     let modprobe = modprobe::configuration(system);
     let gcc = compiler::gcc(reader, packages, &machine.arch);
+    let (other_gpus, external_gpus) = (gpu::of_other_vendors(reader), gpu::external(reader, &gpus));
+    let thunderbolt = thunderbolt::devices(reader);
     let managers: Vec<_> = nvswitches.iter().map(|switch| switch.address.as_str()).collect();
     let rdma = rdma::rdma(reader, &managers);
     let firmware = firmware::firmware(reader);
@@ -125,6 +127,9 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         unreadable: std::mem::take(&mut reader.missed),
         machine,
         os,
+        other_gpus,
+        external_gpus,
+        thunderbolt,
         gpus,
         nvswitches,
         rdma,

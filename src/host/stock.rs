@@ -100,9 +100,14 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
             is_tree: false,
             boot_id: None,
             cores: None,
+            portable: false,
+            board: None,
         },
         os: os(distribution, version),
         gpus,
+        other_gpus: Vec::new(),
+        external_gpus: Vec::new(),
+        thunderbolt: Vec::new(),
         nvswitches,
         rdma: None,
         kernels: kernels(release, distribution.package_manager),
@@ -147,6 +152,8 @@ fn os(distribution: &Distribution, version: String) -> Os {
         package_manager: Some(distribution.package_manager),
         initramfs: Some(distribution.initramfs),
         immutable: false,
+        variant: None,
+        signs: Vec::new(),
     }
 }
 

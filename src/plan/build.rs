@@ -5,8 +5,8 @@ use super::context::{StepContext, step};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers, driver,
-    environment, estimate, fabric, fixes, gpu_settings, mig_step, module_options, nouveau, prerequisites, repository,
-    requested, sign_modules, staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
+    environment, estimate, fabric, fixes, gpu_settings, machines, mig_step, module_options, nouveau, prerequisites,
+    repository, requested, sign_modules, staying, toolkit, unsuited, updates, vendors, verify, vgpu_licence,
 };
 use crate::causes;
 use crate::compat::{Database, PackageRepository, ReleaseLimit};
@@ -15,8 +15,8 @@ use crate::host::{Facts, MachineKind, Origin, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
 use crate::resolve::{
-    Card, Change, ChosenDriver, Conflict, Hint, Install, KnownHost, Method, Request, Resolution, Selection, Settings,
-    ToolkitMethod, is_over, of_another_system, summary,
+    Card, ChosenDriver, Conflict, Install, KnownHost, Method, Request, Resolution, Selection, Settings, ToolkitMethod,
+    is_over, of_another_system, summary,
 };
 use crate::sum::Sum;
 use crate::text::{bytes, count};
@@ -123,7 +123,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     choose: impl Fn(&KnownHost<'a, 'f>, &Request) -> Result<Chosen, Conflict>,
 ) -> Result<Chosen, Conflict> {
     let facts = host.facts;
-    not_our_driver(facts, request)?;
+    machines::not_our_driver(host, request)?;
     fabric::not_unreachable(request)?;
     not_another_systems(host, request)?;
     let chosen = choose(host, request)?;
@@ -229,20 +229,6 @@ pub fn reboot_for(why: &str, reboot: Reboot) -> Step {
     let title =
         if reboot.enrolls.is_some() { "Reboot the host, and enrol the key at the console" } else { "Reboot the host" };
     step(StepId::Reboot, title, why, vec![Act::needed(Operation::Reboot(reboot))])
-}
-
-/// Refuses hosts on which gpusetup does not install drivers.
-fn not_our_driver(facts: &Facts, request: &Request) -> Result<(), Conflict> {
-    if !request.driver.is_wanted() {
-        return Ok(());
-    }
-    let (check, sentence) = match facts.machine.kind {
-        MachineKind::Wsl2 => (CheckId::GS906, causes::WSL2),
-        MachineKind::Jetson => (CheckId::GS907, causes::JETSON),
-        _ if facts.os.immutable => (CheckId::GS908, causes::IMMUTABLE),
-        MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => return Ok(()),
-    };
-    Err(Conflict::blocked(check, sentence).hint(Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit)))
 }
 
 /// Refuses a runfile over packages, or packages over a runfile: that breaks hosts.
@@ -430,6 +416,8 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     if let Some(text) = staying::loaded_before(context) {
         say(CheckId::GS501, text);
     }
+    warnings.extend(machines::warnings(database, context));
+    let mut say = |check: CheckId, text: String| warnings.push(Warning { check: check.into(), text });
     if let Some(text) = without_gpu(context) {
         say(CheckId::GS712, text);
     }

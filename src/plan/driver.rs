@@ -31,6 +31,7 @@ pub fn install_driver(context: &StepContext) -> Step {
             let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
             let mut names = offer.packages_for(desktop).to_vec();
+            names.extend(beside_another_gpu(context).cloned());
             let mut versioned: Vec<_> = offer.versioned_packages(desktop).iter().map(String::as_str).collect();
             let is_held = context.holds_driver() || offer.signed_for.is_some();
             if let Some(companions) = &context.companions {
@@ -98,6 +99,12 @@ pub fn install_driver(context: &StepContext) -> Step {
             )
         }
     }
+}
+
+/// What the desktop of a laptop with two GPUs needs to choose between them.
+fn beside_another_gpu<'a>(context: &StepContext<'a>) -> impl Iterator<Item = &'a String> {
+    let is_needed = context.facts.is_hybrid() && context.facts.desktop.is_some();
+    context.distribution.into_iter().filter(move |_| is_needed).flat_map(|known| &known.hybrid_packages)
 }
 
 /// A package of a driver whose modules are signed, as the manager takes it in one version: the modules' as lists have it, the others'

@@ -24,7 +24,13 @@ pub fn text(facts: &Facts, database: &Database, width: usize) -> String {
     };
     let inside = machine.inside.as_ref().map(|i| format!(" ({i})")).unwrap_or_default();
     let tree = if machine.is_tree { ", a tree that is not running" } else { "" };
-    line("System", format!("{}, {}, {kind}{inside}{tree}", facts.os.name, machine.arch));
+    let laptop = if machine.portable { ", a laptop" } else { "" };
+    line("System", format!("{}, {}, {kind}{inside}{laptop}{tree}", facts.os.name, machine.arch));
+    if let Some(board) = &machine.board {
+        let l4t = board.l4t.as_ref().map(|l4t| format!("Jetson Linux {l4t}"));
+        let known: Vec<_> = board.model.iter().cloned().chain(l4t).collect();
+        line("Board", if known.is_empty() { "not known".to_owned() } else { known.join(", ") });
+    }
     if facts.gpus.is_empty() {
         let unseen = facts.unreadable.iter().any(|u| u.missing.is_some());
         line("GPUs", if unseen { "not seen, see below" } else { "no NVIDIA GPU" }.to_owned());
@@ -39,7 +45,19 @@ pub fn text(facts: &Facts, database: &Database, width: usize) -> String {
             None => "no driver bound".to_owned(),
         };
         let part = if is_virtual(gpu, database) { ", a virtual GPU (vGPU)" } else { "" };
-        line(&format!("GPU {n}"), format!("{} {name} [{}]{part}{capability}, {bound}", gpu.address, gpu.pci_id));
+        let outside = if facts.external_gpus.contains(&gpu.address) { ", outside the case" } else { "" };
+        line(
+            &format!("GPU {n}"),
+            format!("{} {name} [{}]{part}{capability}, {bound}{outside}", gpu.address, gpu.pci_id),
+        );
+    }
+    for other in &facts.other_gpus {
+        let bound = other.bound_to.as_ref().map(|driver| format!(", driven by {driver}")).unwrap_or_default();
+        line("Other GPU", format!("{} [{}]{bound}", other.address, other.pci_id));
+    }
+    for device in &facts.thunderbolt {
+        let authorized = if device.authorized { "" } else { ", not authorised" };
+        line("Thunderbolt", format!("{}{authorized}", device.name));
     }
     if let Some(first) = facts.nvswitches.first() {
         let name = first.name.as_deref().unwrap_or("NVSwitch");

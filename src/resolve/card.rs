@@ -1,10 +1,10 @@
 //! The GPUs of a host as the rules see them: what each one can run, and which drivers support it.
 
 use super::driver::{DriverWish, oldest_branch};
-use super::{Change, Conflict, DriverFile, Hint, KnownHost};
+use super::{Change, Conflict, DriverFile, Hint, JetsonBoard, KnownHost};
 use crate::causes;
 use crate::compat::{BranchKind, Database, FrameworkBuild, ModuleFlavour, SourceId};
-use crate::host::{Facts, Gpu};
+use crate::host::{Facts, Gpu, of_capability};
 use crate::ids::RuleId;
 use crate::text::quoted;
 use crate::version::{ComputeCapability, DriverVersion, Want};
@@ -88,6 +88,11 @@ pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Co
         };
         all.push(Rc::clone(&card));
         last = Some((gpu, card));
+    }
+    // The GPUs of most boards do not show on the PCI bus.
+    let board = JetsonBoard::of(host.database, facts).filter(|board| all.is_empty() && board.uses_sbsa());
+    if let Some(gpu) = board.and_then(|board| of_capability(host.database, board.capability()?)) {
+        all.push(Rc::new(card(host, &gpu, request)?));
     }
     Ok(all)
 }

@@ -5,13 +5,13 @@ use super::driver::Candidate;
 use super::known_host::KnownHost;
 use super::refusal::Refusal;
 use super::wanted::{WantedAddOn, wanted};
-use super::{Card, Request, ToolkitMethod, toolkit_repository};
+use super::{Card, JetsonBoard, Request, ToolkitMethod, toolkit_repository};
 use crate::compat::{
     AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution,
     PackageRepository, Published, PublishedToolkit, ToolkitPackages,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
-use crate::version::{CudaVersion, dotted};
+use crate::version::{CudaVersion, Want, dotted};
 use std::rc::Rc;
 
 /// The input of the search for toolkit and add-ons, computed once.
@@ -294,7 +294,13 @@ fn serves_board(
     architecture: Option<&Architecture>,
 ) -> Result<(), Refusal> {
     let Some(board) = architecture.filter(|a| a.embedded.is_some() && on.arch == "sbsa") else { return Ok(()) };
-    match board.sbsa_from {
+    let here = JetsonBoard::of(on.database, on.facts).and_then(|here| here.jetpack);
+    let of_jetpack = here.filter(|jetpack| jetpack.uses_sbsa(board.compute_capability)).map(|jetpack| jetpack.cuda);
+    let is_named = matches!(on.request.cuda, Want::Meeting(_));
+    if let Some(cuda) = of_jetpack.filter(|cuda| !is_named && release.version.series() > cuda.series()) {
+        return Err(Refusal::AfterJetPack(cuda));
+    }
+    match board.sbsa_from.or(of_jetpack) {
         Some(first) if release.version.series() >= first.series() => Ok(()),
         first => Err(Refusal::NotForBoard(n, first)),
     }

@@ -103,6 +103,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
             let sources = published(family.map_or(&[], |a| a.sources.as_slice()));
             vec![card(n), fact(refusal.because(of, told), sources)]
         }
+        Refusal::AfterJetPack(_) => vec![own(refusal.because(of, told))],
         Refusal::OldKernel(_) => vec![
             fact(format!("the host boots kernel {}", told.kernel.unwrap_or("?")), HOST.to_owned()),
             own(refusal.because(of, told)),

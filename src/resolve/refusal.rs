@@ -73,6 +73,8 @@ pub enum Refusal {
     AfterArchitecture(usize, CudaVersion),
     /// Toolkits for servers do not support the embedded platform, or only from this series on.
     NotForBoard(usize, Option<CudaVersion>),
+    /// The toolkit is newer than the driver of the board's JetPack (its CUDA is given), and was not named.
+    AfterJetPack(CudaVersion),
     /// The kernel is older than this branch supports.
     OldKernel(u16),
     /// It needs a newer driver: the minimum, and the driver considered.
@@ -265,7 +267,7 @@ impl Refusal {
                 _,
             ) => RuleId::CudaTargetsGpu,
             (Self::OldKernel(_), _) => RuleId::DriverRunsOnKernel,
-            (Self::OldDriver(..), _) => RuleId::CudaRunsOnDriver,
+            (Self::OldDriver(..) | Self::AfterJetPack(_), _) => RuleId::CudaRunsOnDriver,
             (Self::NotNative(..), _) => RuleId::CudaNativeDriver,
             (Self::OldLibrary, _) => RuleId::CudaCLibrary,
             (Self::NewLibrary, _) => RuleId::CudaHostHeaders,
@@ -392,6 +394,13 @@ impl Refusal {
                     }
                     None => text!("no toolkit for servers (sbsa) supports {platform}; use the toolkit of JetPack"),
                 }
+            }
+            Self::AfterJetPack(cuda) => {
+                text!(
+                    "the driver of this JetPack runs CUDA {cuda}; newer ones need NVIDIA's upgrade package (cuda-compat), and use \
+                     --cuda {}",
+                    release(of, told).map_or(cuda, |r| r.version).series()
+                )
             }
             Self::OldKernel(number) => {
                 let oldest = told.database.branch(number).and_then(|b| b.oldest_kernel.as_deref()).unwrap_or("?");

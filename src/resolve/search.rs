@@ -12,12 +12,12 @@ use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Change, Conflict, Hint, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
+    Card, Conflict, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
     SelectedCuda, SelectedDriver, Selection, ToolkitMethod, toolkit_method,
 };
 use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short};
-use crate::host::MachineKind;
+use crate::host::Facts;
 use crate::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
 use crate::version::{ComputeCapability, CudaVersion, Want, dotted};
 use std::collections::BTreeMap;
@@ -106,13 +106,17 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
     if cards.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
         return Err(match unreadable {
-            0 if facts.gpus.is_empty() => Conflict::no_gpu(),
+            0 if facts.gpus.is_empty() => no_gpu(facts),
             0 => Conflict::all_left_out(),
             count => unreadable_gpus(count),
         });
     }
-    if cards.is_empty() && facts.machine.kind == MachineKind::Jetson && request.cuda.is_wanted() {
-        return Err(unknown_board(database));
+    // Its GPU does not show on the PCI bus.
+    if let Some(board) = JetsonBoard::of(database, facts).filter(|_| request.cuda.is_wanted())
+        && facts.gpus.is_empty()
+        && !board.uses_sbsa()
+    {
+        return Err(board.refused());
     }
     if request.frameworks.is_empty() {
         return search(host, served, request, cards, telling);
@@ -176,21 +180,12 @@ fn no_framework() -> Conflict {
     Conflict::new(RuleId::FrameworkKnown, "no framework was named")
 }
 
-/// Refuses an unknown Jetson board: toolkits for servers support only some boards, and their GPUs do not show on the PCI bus.
-fn unknown_board(database: &Database) -> Conflict {
-    let served = database.architectures.iter().filter_map(|a| Some((a, a.sbsa_from?)));
-    let served: Vec<_> = served
-        .map(|(a, first)| format!("{} (from CUDA {first} on)", a.embedded.as_deref().unwrap_or(&a.name)))
-        .collect();
-    let gpu = database.architectures.iter().find(|a| a.sbsa_from.is_some()).map(|a| a.compute_capability);
-    let gpu = gpu.map(|c| format!("sm_{}{}", c.major, c.minor)).unwrap_or_default();
-    let sentence = format!(
-        "NVIDIA's toolkits for servers (sbsa) support only these Jetson boards: {}. The model of this board is not known",
-        served.join(", ")
-    );
-    Conflict::new(RuleId::CudaTargetsGpu, sentence)
-        .check(CheckId::GS907)
-        .hint(Hint::plan("on such a board (other boards get their toolkit from JetPack)", Change::ToolkitFor(gpu)))
+/// No GPU on the bus. One in a case on Thunderbolt shows only once that is authorised.
+fn no_gpu(facts: &Facts) -> Conflict {
+    match facts.thunderbolt.iter().find(|device| !device.authorized) {
+        Some(device) => Conflict::no_gpu().hint(causes::authorise(&device.name).to_string()),
+        None => Conflict::no_gpu(),
+    }
 }
 
 fn unreadable_gpus(count: usize) -> Conflict {

@@ -12,7 +12,9 @@ use gpusetup::plan::{Plan, State, plan};
 use gpusetup::render::script::sh;
 use gpusetup::resolve::{Conflict, Method, Prefer, Request, Settings, summary};
 use gpusetup::text::quoted;
+use gpusetup::version::Want;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -64,6 +66,12 @@ struct Host {
     /// What is asked for beside the driver.
     #[serde(default)]
     with: BTreeSet<CompanionId>,
+    /// Whether the toolkit alone is asked for.
+    #[serde(default)]
+    toolkit_alone: bool,
+    /// Other facts, each by its place: `/machine/kind`.
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
 }
 
 #[test]
@@ -161,7 +169,10 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         let path = format!("/usr/local/cuda-{version}").into();
         facts.toolkits.push(Toolkit { version, path, origin: Origin::Runfile, has_nvcc: true, components: None });
     }
+    let facts = with(facts, &host.set);
+    let driver = if host.toolkit_alone { Want::Nothing } else { Want::Best };
     let request = Request {
+        driver,
         frameworks: host.frameworks.clone(),
         brought_cuda: None,
         prefer: host.prefer.unwrap_or(Prefer::Stable),
@@ -172,6 +183,17 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         ..no_wishes()
     };
     (facts, request)
+}
+
+/// The facts with these values at these places.
+fn with(facts: Facts, set: &BTreeMap<String, Value>) -> Facts {
+    let mut facts = serde_json::to_value(facts).expect("facts");
+    for (place, value) in set {
+        let (parent, key) = place.rsplit_once('/').expect("a place");
+        let parent = facts.pointer_mut(parent).unwrap_or_else(|| panic!("no {place}"));
+        parent[key] = value.clone();
+    }
+    serde_json::from_value(facts).expect("facts")
 }
 
 /// What a reviewer wants to see of a plan.

@@ -47,6 +47,7 @@ mod json;
 mod languages;
 mod licences;
 mod locked;
+mod machines;
 mod messages;
 mod mig;
 mod mig_brute_force;

@@ -470,7 +470,7 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         ("/machine/kind", "jetson".into(), "GS907"),
         ("/os/immutable", true.into(), "GS908"),
     ] {
-        let refused = planned(path, value.clone(), &[]);
+        let refused = planned(path, value.clone(), &["--profile", "compute"]);
         assert_eq!(refused.code, 5, "{path}: {}", refused.err);
         assert!(
             refused.err.contains(check) && (refused.err.contains("hint: ") || refused.err.contains("try: ")),

@@ -49,7 +49,7 @@ pub struct RequestOptions {
     /// lists them.
     #[arg(long, value_name = "LIST", env = "GPUSETUP_COMPONENTS", value_delimiter = ',')]
     pub components: Vec<String>,
-    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a container), container-host
+    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a container, WSL2 and on a Jetson), container-host
     ///
     /// The driver of a container is its host's. `container-host` is the driver with NVIDIA Container Toolkit, which is set up for the
     /// container engines of the host: CUDA comes in the images.
@@ -263,16 +263,13 @@ impl RequestOptions {
 
     /// The layers that are installed on such a machine.
     fn profile_on(&self, machine: MachineKind) -> Profile {
-        let of_machine = if machine == MachineKind::Container { Profile::Toolkit } else { Profile::Compute };
+        let of_machine = if left_out(machine).is_some() { Profile::Toolkit } else { Profile::Compute };
         self.profile.unwrap_or(of_machine)
     }
 
     /// What to say about layers that nobody named and that are left out here.
     pub fn left_out_layers(&self, machine: MachineKind) -> Option<&'static str> {
-        let is_left_out = self.profile.is_none() && self.driver.is_none() && machine == MachineKind::Container;
-        is_left_out.then_some(
-            "This is a container, and its driver is its host's: the plan has no driver (--profile compute plans one, too).",
-        )
+        left_out(machine).filter(|_| self.profile.is_none() && self.driver.is_none())
     }
 
     /// What is set up for containers.
@@ -342,6 +339,18 @@ impl RequestOptions {
             settings: Settings { containers: self.containers(machine)?, ..self.settings.settings()? },
             today: self.today(),
         })
+    }
+}
+
+/// Why plans leave the driver out on such a machine, unless it is named.
+fn left_out(machine: MachineKind) -> Option<&'static str> {
+    match machine {
+        MachineKind::Container => Some(
+            "This is a container, and its driver is its host's: the plan has no driver (--profile compute plans one, too).",
+        ),
+        MachineKind::Wsl2 => Some("This is WSL2, and its driver is that of Windows: the plan has no driver."),
+        MachineKind::Jetson => Some("This is a Jetson, and its driver is part of JetPack: the plan has no driver."),
+        MachineKind::Physical | MachineKind::Virtual => None,
     }
 }
 

@@ -114,6 +114,7 @@ fn a_driver_that_does_not_answer() {
     let jetson = |e: &mut Evidence| {
         told(|nvml| nvml.refused = Some(refused("nvmlInit_v2", 3)))(e);
         e.facts.machine.kind = MachineKind::Jetson;
+        e.facts.driver.as_mut().expect("a driver").origin = Origin::Unknown;
     };
     assert_eq!(found(jetson), [""; 0], "its driver does without");
     let container = |e: &mut Evidence| {

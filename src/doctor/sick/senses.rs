@@ -63,6 +63,7 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
         Sense::Cluster => seen.cluster = None,
         Sense::Given => seen.given = None,
         Sense::Coherent => seen.coherent = None,
+        Sense::Machine => seen.machine = None,
         Sense::Python => seen.python = Default::default(),
         Sense::Settings => seen.settings = None,
     }

@@ -55,6 +55,12 @@ struct Host {
     _with: Option<serde::de::IgnoredAny>,
     #[serde(default, rename = "rdma")]
     _rdma: Option<serde::de::IgnoredAny>,
+    /// Whether the toolkit alone is asked for.
+    #[serde(default)]
+    toolkit_alone: bool,
+    /// Other facts, each by its place: `/machine/kind`.
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
 }
 
 impl Host {
@@ -97,7 +103,7 @@ impl Host {
             .iter()
             .map(|version| json!({"id": "fabric-manager", "version": version, "enabled": true}))
             .collect();
-        Ok(json!({
+        let mut facts = json!({
             "schema": "gpusetup.facts/1", "tool": "0", "gcc": gcc.map(|major| format!("{major}.2.0")), "glibc": glibc, "compilers": compilers,
             "machine": {"arch": self.arch, "kind": "physical", "inside": null, "is_tree": false, "boot_id": "b"},
             "os": {"id": id, "version": version, "like": [], "name": d.name, "package_manager": manager, "initramfs": d.initramfs, "immutable": false},
@@ -106,7 +112,13 @@ impl Host {
                 "nvidia_module": null, "initramfs": {"path": "/boot/initrd.img-6.8.0-71-generic", "size": 1, "modified": 1}}]},
             "loaded_modules": [], "driver": driver, "other_drivers": [], "toolkits": toolkits, "cudnn": [], "nvcc": null, "loader_cache": null,
             "repositories": repositories, "space": [], "paths": {}, "unreadable": [], "companions": companions, "offered": self.offered, "desktop": self.desktop.then_some("/usr/bin/Xorg"),
-        }))
+        });
+        for (place, value) in &self.set {
+            let parent = place.rsplit_once('/').and_then(|(parent, key)| Some((facts.pointer_mut(parent)?, key)));
+            let (parent, key) = parent.ok_or_else(|| format!("{}: no {place}", self.name))?;
+            parent[key] = value.clone();
+        }
+        Ok(facts)
     }
 
     fn gpus(&self, database: &Database) -> Result<Vec<Value>> {
@@ -131,6 +143,9 @@ impl Host {
         all.extend(self.prefer.iter().map(|prefer| format!("--prefer={prefer}")));
         all.extend(self.method.iter().map(|method| format!("--method={method}")));
         all.extend(self.upgrade.then(|| "--upgrade".to_owned()));
+        // On some machines the driver is left out unless it is asked for.
+        let profile = if self.toolkit_alone { "toolkit" } else { "compute" };
+        all.push(format!("--profile={profile}"));
         all
     }
 }

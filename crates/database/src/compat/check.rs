@@ -29,6 +29,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
     c.unique("sources", "id", database.sources.iter().map(|s| s.id.clone()));
     hardware(database, &mut c);
     machines(database, &mut c);
+    platforms(database, &mut c);
     companions(database, &mut c);
     engines(database, &mut c);
     bulletins(database, &mut c);
@@ -131,6 +132,36 @@ fn machines(database: &Database, c: &mut Checker) {
                 c.wrong(&record, "compute_capability", format!("{of} is not in the database"));
             }
             _ => {}
+        }
+    }
+}
+
+fn platforms(database: &Database, c: &mut Checker) {
+    c.unique("platforms", "id", database.platforms.iter().map(|p| &p.id));
+    for p in &database.platforms {
+        let record = Record::of("platforms", "id", &p.id);
+        c.sourced(&record, &p.sources);
+        if p.os.is_empty() && p.files.is_empty() {
+            c.wrong(&record, "os", "nothing shows this system: neither os-release nor a file");
+        }
+        if p.files.iter().any(|file| file.is_relative()) {
+            c.wrong(&record, "files", "must be absolute");
+        }
+    }
+    c.unique("jetpacks", "l4t", database.jetpacks.iter().map(|j| &j.l4t));
+    for j in &database.jetpacks {
+        let record = Record::of("jetpacks", "l4t", &j.l4t);
+        c.sourced(&record, &j.sources);
+        if j.compatible.is_none() && !j.compatible_packages.is_empty() {
+            c.wrong(&record, "compatible_packages", "without a CUDA that they are for");
+        }
+        if j.compatible.is_some_and(|newest| newest < j.cuda) {
+            c.wrong(&record, "compatible", format!("is older than CUDA {}", j.cuda));
+        }
+        for of in &j.sbsa {
+            if database.architecture(*of).is_none_or(|a| a.embedded.is_none()) {
+                c.wrong(&record, "sbsa", format!("{of} is not the compute capability of a board"));
+            }
         }
     }
 }

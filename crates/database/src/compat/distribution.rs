@@ -27,7 +27,7 @@ pub struct Distribution {
     #[serde(default)]
     pub gcc: Option<u16>,
     /// The headers of one kernel; `{release}` stands for `uname -r`, `{flavour}` for the part after its last dash, and
-    /// `{version}` for the part before.
+    /// `{version}` for the part before, and `{base}` for all before a plus sign, as in `5.14.0-570.el9.aarch64+64k`.
     pub headers: Vec<String>,
     /// The meta-packages that follow the distribution's kernels, by the ending of the kernel's release (`-generic`,
     /// `-cloud-amd64`). The one with an empty ending applies to all others.
@@ -71,6 +71,9 @@ pub struct Distribution {
     /// For a record that stands for releases the database does not know: the release whose package names it uses.
     #[serde(default)]
     pub named_as: Option<String>,
+    /// Packages that a desktop on a laptop with two GPUs needs besides the driver, if the driver's packages only recommend them.
+    #[serde(default)]
+    pub hybrid_packages: Vec<String>,
     /// NVIDIA driver packages in its repositories, preferred ones first.
     #[serde(default)]
     #[serde(serialize_with = "super::export::offers")]
@@ -314,5 +317,9 @@ pub struct Repository {
 /// The name of a kernel's package: `kernel-devel-{release}`.
 fn of_kernel(name: &str, release: &str) -> String {
     let (version, flavour) = release.rsplit_once('-').unwrap_or((release, ""));
-    name.replace("{release}", release).replace("{version}", version).replace("{flavour}", flavour)
+    let base = release.split_once('+').map_or(release, |(base, _)| base);
+    name.replace("{base}", base)
+        .replace("{release}", release)
+        .replace("{version}", version)
+        .replace("{flavour}", flavour)
 }

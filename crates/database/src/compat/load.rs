@@ -3,8 +3,9 @@
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, ContainerToolkit, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution,
-    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, Instance, MigClient, MigProfile,
-    NvLinks, NvSwitch, PackageRepository, Problem, Rename, SigningKey, Source, Sxid, System, VirtualGpus, Xid, check,
+    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, Instance, JetPack, MigClient,
+    MigProfile, NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid, System,
+    VirtualGpus, Xid, check,
 };
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
@@ -70,6 +71,8 @@ struct File {
     fabrics: Vec<Fabric>,
     instances: Vec<Instance>,
     systems: Vec<System>,
+    platforms: Vec<Platform>,
+    jetpacks: Vec<JetPack>,
     companions: Vec<Companion>,
     engines: Vec<Engine>,
     container_toolkits: Vec<ContainerToolkit>,
@@ -178,6 +181,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.fabrics.extend(file.fabrics);
         all.instances.extend(file.instances);
         all.systems.extend(file.systems);
+        all.platforms.extend(file.platforms);
+        all.jetpacks.extend(file.jetpacks);
         all.companions.extend(file.companions);
         all.engines.extend(file.engines);
         all.container_toolkits.extend(file.container_toolkits);
@@ -222,6 +227,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         fabrics: all.fabrics,
         instances: all.instances,
         systems: all.systems,
+        platforms: all.platforms,
+        jetpacks: all.jetpacks,
         companions: all.companions,
         engines: all.engines,
         container_toolkits: all.container_toolkits,

@@ -20,6 +20,7 @@ mod load;
 mod machine;
 mod mig;
 mod nvlink;
+mod platform;
 mod problem;
 mod python;
 mod query;
@@ -57,6 +58,7 @@ pub use load::{LoadError, Misshapen, files, load, parse, release_keys};
 pub use machine::{Instance, Provider, System};
 pub use mig::{MediaEngines, MigClient, MigPlacement, MigProfile, MigRole};
 pub use nvlink::{Fabric, JoinedBy, NvLinks, NvSwitch};
+pub use platform::{JetPack, Platform, PlatformDriver};
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
@@ -105,6 +107,10 @@ pub struct Database {
     pub instances: Vec<Instance>,
     /// NVIDIA's systems and boards.
     pub systems: Vec<System>,
+    /// Systems whose driver comes from their own tools. The first that fits a host counts.
+    pub platforms: Vec<Platform>,
+    /// Releases of Jetson Linux and their JetPack.
+    pub jetpacks: Vec<JetPack>,
     /// The boards on which NVSwitches connect GPUs, and what their hosts need.
     pub fabrics: Vec<Fabric>,
     /// Packages tied to the driver (companions).

@@ -125,6 +125,8 @@ impl Database {
                 self.kind("signing keys", self.signing_keys.iter().map(|k| (&k.sources, false))),
                 self.kind("instances", self.instances.iter().map(|i| (&i.sources, i.assumed.is_some()))),
                 self.kind("systems", self.systems.iter().map(|s| (&s.sources, s.assumed.is_some()))),
+                self.kind("platforms", self.platforms.iter().map(|p| (&p.sources, false))),
+                self.kind("jetpacks", self.jetpacks.iter().map(|j| (&j.sources, false))),
                 self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, p.assumed.is_some()))),
                 self.kind("cuda guides", self.cuda_guides.iter().map(|g| (&g.sources, false))),
                 self.kind("forward compatibility", self.forward_compatibility.iter().map(|f| (&f.sources, false))),

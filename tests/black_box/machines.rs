@@ -1,0 +1,301 @@
+//! Machines that get their driver another way, and those whose plans need a word more.
+
+use crate::common::{Ran, Tree, run};
+use serde_json::Value;
+
+fn warnings(plan: &Value, check: &str) -> Vec<String> {
+    let all = plan["warnings"].as_array().expect("a list").iter();
+    all.filter(|w| w["check"] == check).filter_map(|w| w["text"].as_str()).map(str::to_owned).collect()
+}
+
+/// What the steps install.
+fn packages(plan: &Value) -> Vec<&str> {
+    let steps = plan["steps"].as_array().expect("a list").iter();
+    let operations = steps.flat_map(|step| step["operations"].as_array()).flatten();
+    operations.flat_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect()
+}
+
+/// What doctor finds by one check, whatever it ends with.
+fn finding(tree: &Tree, check: &str) -> Value {
+    let ran = tree.run(&["doctor", "--json", check]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}{}", ran.out, ran.err));
+    report["checks"][0].clone()
+}
+
+/// A host of this os-release with an RTX 4070, which nouveau holds.
+fn with_gpu(release: &str, files: &[&str]) -> Tree {
+    let tree = Tree::new(release, "6.12.5-200.fc41.x86_64", 14).gpu("0000:01:00.0", "2786", Some("nouveau"));
+    files.iter().for_each(|file| tree.write(file, ""));
+    tree
+}
+
+#[test]
+fn image_based_systems_are_told_their_own_way() {
+    for (release, file, command) in [
+        (
+            "ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n",
+            Some("run/ostree-booted"),
+            "rpm-ostree install akmod-nvidia",
+        ),
+        ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=coreos\n", None, "rpm-ostree rebase"),
+        ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=43\n", None, "bazzite-nvidia-open:stable"),
+        (
+            "ID=\"opensuse-microos\"\nVERSION_ID=\"20261101\"\n",
+            Some("usr/sbin/transactional-update"),
+            "transactional-update pkg",
+        ),
+        ("ID=\"sl-micro\"\nVERSION_ID=\"6.1\"\n", Some("usr/sbin/transactional-update"), "transactional-update shell"),
+        ("ID=nixos\nVERSION_ID=\"26.05\"\n", None, "nixos-rebuild switch"),
+        ("ID=talos\nVERSION_ID=v1.15.0\n", None, "talosctl upgrade"),
+        ("ID=flatcar\nVERSION_ID=4593.0.0\n", None, "enabled-sysext.conf"),
+        ("ID=bottlerocket\nVERSION_ID=1.68.0\n", None, "aws ssm get-parameter"),
+        ("ID=cos\nVERSION_ID=125\n", None, "cos-extensions install gpu"),
+        ("ID=ubuntu-core\nVERSION_ID=\"24\"\n", None, "snap components pc-kernel"),
+        ("ID=steamos\nID_LIKE=arch\nVERSION_ID=3.7\n", None, "steamos-readonly"),
+        ("ID=rhcos\nVERSION_ID=\"4.20\"\n", Some("run/ostree-booted"), "gpu-operator-certified"),
+        ("ID=\"rhel\"\nVERSION_ID=\"9.6\"\n", Some("run/ostree-booted"), "bootc switch"),
+    ] {
+        let tree = with_gpu(&format!("PRETTY_NAME=\"X\"\n{release}"), file.as_slice());
+        let refused = tree.run(&["plan", "--profile", "compute"]);
+        assert_eq!(refused.code, 5, "{release}: {}", refused.err);
+        assert!(refused.err.contains(command) && refused.err.contains("(GS908)"), "{release}: {}", refused.err);
+        // Neither the packages it needs nor its files can be installed.
+        let toolkit = tree.run(&["plan", "--profile", "toolkit"]);
+        assert!(toolkit.code == 5 && toolkit.err.contains("container"), "{release}: {}", toolkit.err);
+        assert!(!toolkit.err.contains(command), "nobody asked for a driver: {}", toolkit.err);
+        assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], true, "{release}");
+        let checked = finding(&tree, "GS908");
+        assert_eq!(checked["status"], "warn", "{release}: {checked:#}");
+        // Of a tree, doctor names no command that takes the running system.
+        let remedy = &checked["remediation"];
+        let is_named = remedy["commands"] == serde_json::json!([]) || remedy.to_string().contains(command);
+        assert!(is_named && remedy["text"].as_str().is_some_and(|text| text.len() > 20), "{release}: {checked:#}");
+    }
+}
+
+#[test]
+fn an_image_that_is_being_built_in_a_container_can_be_changed() {
+    let release = "PRETTY_NAME=\"Fedora\"\nID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n";
+    let tree = with_gpu(release, &["usr/bin/dnf", "usr/bin/dracut", "sysroot/ostree/repo/config", "run/.containerenv"]);
+    assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], false);
+    let built = tree.run(&["plan", "--profile", "driver"]);
+    assert_eq!(built.code, 0, "{}", built.err);
+}
+
+#[test]
+fn chromeos_has_no_driver_and_compiles() {
+    let tree = Tree::debian_12();
+    tree.write("opt/google/cros-containers/bin/garcon", "");
+    tree.write("run/systemd/container", "lxc\n");
+    let refused = tree.run(&["plan", "--gpu", "h100", "--profile", "compute"]);
+    assert!(refused.code == 5 && refused.err.contains("Crostini"), "{}", refused.err);
+    let toolkit = tree.run(&["plan"]);
+    assert_eq!(toolkit.code, 0, "{}", toolkit.err);
+}
+
+/// A Jetson with this model and release, on this Ubuntu.
+fn jetson(model: &str, release: &str, ubuntu: &str) -> Tree {
+    let os = format!("PRETTY_NAME=\"Ubuntu {ubuntu}\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"{ubuntu}\"\n");
+    let tree = Tree::new(&os, "5.15.148-tegra", 13).arch(183);
+    tree.write("usr/bin/apt-get", "");
+    tree.write("proc/device-tree/model", &format!("{model}\0"));
+    tree.write("proc/device-tree/compatible", "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0");
+    let (major, revision) = release.split_once('.').expect("a release");
+    tree.write(
+        "etc/nv_tegra_release",
+        &format!("# R{major} (release), REVISION: {revision}, GCID: 1, BOARD: generic\n"),
+    );
+    tree
+}
+
+const ORIN: &str = "NVIDIA Jetson AGX Orin Developer Kit";
+
+#[test]
+fn a_jetson_gets_what_its_jetpack_allows() {
+    let orin = jetson(ORIN, "36.4.3", "22.04");
+    let facts = orin.run(&["facts", "--json"]).json();
+    assert_eq!(
+        (&facts["machine"]["board"]["model"], &facts["machine"]["board"]["l4t"]),
+        (&ORIN.into(), &"36.4.3".into())
+    );
+    for arguments in [&["plan"][..], &["plan", "--profile", "toolkit"], &["plan", "--profile", "compute"]] {
+        let refused = orin.run(arguments);
+        assert!([4, 5].contains(&refused.code) && refused.err.contains("(GS907)"), "{arguments:?}: {}", refused.err);
+        assert!(
+            refused.err.contains("Jetson AGX Orin with Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6"),
+            "{}",
+            refused.err
+        );
+        assert!(refused.err.contains("apt-get install nvidia-jetpack"), "{}", refused.err);
+        assert!(refused.err.contains("apt-get install cuda-toolkit-12-9 cuda-compat-12-9"), "{}", refused.err);
+    }
+    let xavier = jetson("Jetson-AGX Xavier", "35.4.1", "20.04").run(&["plan"]);
+    assert!(xavier.code == 4 && xavier.err.contains("cuda-compat-12-2"), "{}", xavier.err);
+    let nano = jetson("NVIDIA Jetson Nano Developer Kit", "32.7.5", "18.04").run(&["plan"]);
+    assert!(nano.code == 4 && nano.err.contains("JetPack 4.6") && !nano.err.contains("cuda-compat"), "{}", nano.err);
+    // From JetPack 7.2 on, Orin has the toolkits of servers.
+    let newer = jetson(ORIN, "39.2.0", "24.04");
+    let plan = newer.run(&["plan", "--json"]);
+    assert_eq!(plan.code, 0, "{}", plan.err);
+    let chosen = &plan.json()["selection"];
+    assert!(
+        chosen["driver"].is_null() && chosen["cuda"]["version"].as_str().is_some_and(|v| v.starts_with("13.2")),
+        "{chosen:#}"
+    );
+    let refused = newer.run(&["plan", "--profile", "driver"]);
+    assert!(refused.code == 5 && refused.err.contains("(GS907)"), "{}", refused.err);
+}
+
+fn wsl() -> Tree {
+    let tree = Tree::ubuntu_24_04();
+    tree.write("proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2\n");
+    tree.write("usr/lib/wsl/lib/libcuda.so.1", "");
+    tree
+}
+
+#[test]
+fn wsl2_gets_a_toolkit_and_keeps_the_driver_of_windows() {
+    let plain = wsl().run(&["plan", "--json"]);
+    assert!(plain.code == 0 && plain.err.contains("its driver is that of Windows"), "{}", plain.err);
+    let chosen = plain.json()["selection"].clone();
+    assert!(chosen["driver"].is_null() && chosen["cuda"].is_object(), "{chosen:#}");
+    let refused = wsl().run(&["plan", "--driver", "580"]);
+    assert!(refused.code == 5 && refused.err.contains("(GS906)"), "{}", refused.err);
+    let status = |tree: &Tree| {
+        let found = finding(tree, "GS906");
+        (found["status"].as_str().expect("a word").to_owned(), found["cause"].to_string())
+    };
+    assert_eq!(status(&wsl()).0, "pass");
+    let with_driver = wsl();
+    with_driver.write("usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05", "");
+    with_driver.write(
+        "var/lib/dpkg/status",
+        "Package: libnvidia-compute-580\nStatus: install ok installed\nArchitecture: amd64\nVersion: 580.95.05-0ubuntu0.24.04.1\n",
+    );
+    let (found, cause) = status(&with_driver);
+    assert!(found == "fail" && cause.contains("580.95.05 for Linux is installed in WSL2"), "{cause}");
+    let without_windows = wsl();
+    std::fs::remove_file(without_windows.path().join("usr/lib/wsl/lib/libcuda.so.1")).expect("a file");
+    assert_eq!(status(&without_windows).0, "fail");
+}
+
+/// A laptop with Intel's GPU and an RTX 4060.
+fn laptop() -> Tree {
+    let tree = Tree::ubuntu_24_04().gpu("0000:01:00.0", "28e0", Some("nouveau"));
+    for (file, text) in [("vendor", "0x8086"), ("device", "0xa7a0"), ("class", "0x030000")] {
+        tree.write(&format!("sys/bus/pci/devices/0000:00:02.0/{file}"), &format!("{text}\n"));
+    }
+    tree.write("sys/class/dmi/id/chassis_type", "10\n");
+    tree
+}
+
+#[test]
+fn a_laptops_desktop_stays_usable() {
+    let bare = laptop().run(&["plan", "--json", "--profile", "driver"]).json();
+    assert!(packages(&bare).iter().any(|name| name.starts_with("nvidia-headless-")), "{:?}", packages(&bare));
+    assert!(!packages(&bare).contains(&"nvidia-prime") && warnings(&bare, "GS912").is_empty());
+    let with_desktop = laptop();
+    with_desktop.write("usr/bin/gnome-shell", "");
+    let plan = with_desktop.run(&["plan", "--json", "--profile", "driver"]).json();
+    let names = packages(&plan);
+    assert!(
+        names.iter().any(|name| name.starts_with("nvidia-driver-")) && names.contains(&"nvidia-prime"),
+        "{names:?}"
+    );
+    assert!(warnings(&plan, "GS912")[0].contains("prime-select on-demand"), "{plan:#}");
+    let facts = with_desktop.run(&["facts"]).out;
+    assert!(facts.contains("0000:00:02.0 [8086:a7a0]") && facts.contains("laptop"), "{facts}");
+    // With one GPU, or in a tower, there is nothing to choose.
+    let tower = laptop();
+    tower.write("usr/bin/gnome-shell", "");
+    tower.write("sys/class/dmi/id/chassis_type", "3\n");
+    assert!(!packages(&tower.run(&["plan", "--json", "--profile", "driver"]).json()).contains(&"nvidia-prime"));
+}
+
+#[test]
+fn an_external_gpu_waits_for_its_authorisation() {
+    let tree = Tree::ubuntu_24_04();
+    let device = "sys/bus/thunderbolt/devices/0-1";
+    for (file, text) in [("authorized", "0"), ("device_name", "Core X"), ("vendor_name", "Razer")] {
+        tree.write(&format!("{device}/{file}"), &format!("{text}\n"));
+    }
+    let refused = tree.run(&["plan"]);
+    assert!(
+        refused.code == 9 && refused.err.contains("Razer Core X") && refused.err.contains("boltctl"),
+        "{}",
+        refused.err
+    );
+    assert_eq!(finding(&tree, "GS913")["status"], "warn");
+    tree.write(&format!("{device}/authorized"), "1\n");
+    let tree = tree.gpu("0000:3f:00.0", "2684", None);
+    tree.write("sys/bus/pci/devices/0000:3f:00.0/removable", "removable\n");
+    let plan = tree.run(&["plan", "--json"]).json();
+    assert!(warnings(&plan, "GS913")[0].contains("0000:3f:00.0"), "{plan:#}");
+    assert_eq!(finding(&tree, "GS913")["status"], "pass");
+}
+
+#[test]
+fn kernels_with_large_pages_get_their_headers() {
+    let rhel = "PRETTY_NAME=\"Red Hat Enterprise Linux 9.6\"\nID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
+    let ubuntu = "PRETTY_NAME=\"Ubuntu 24.04\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
+    for (release, kernel, program, wanted) in [
+        (
+            rhel,
+            "5.14.0-570.12.1.el9_6.aarch64+64k",
+            "usr/bin/dnf",
+            &[
+                "kernel-64k-devel-5.14.0-570.12.1.el9_6.aarch64",
+                "kernel-64k-devel-matched-5.14.0-570.12.1.el9_6.aarch64",
+            ][..],
+        ),
+        (rhel, "5.14.0-570.12.1.el9_6.aarch64", "usr/bin/dnf", &["kernel-devel-matched-5.14.0-570.12.1.el9_6.aarch64"]),
+        (
+            ubuntu,
+            "6.8.0-1049-nvidia-64k",
+            "usr/bin/apt-get",
+            &["linux-headers-6.8.0-1049-nvidia-64k", "linux-headers-nvidia-64k"],
+        ),
+        (ubuntu, "6.17.0-1026-nvidia", "usr/bin/apt-get", &["linux-headers-nvidia-hwe-24.04"]),
+        (ubuntu, "6.14.0-33-generic-64k", "usr/bin/apt-get", &["linux-headers-generic-64k-hwe-24.04"]),
+    ] {
+        let tree = Tree::fresh(release, kernel, program).arch(183).gpu("0009:01:00.0", "2342", None);
+        let plan = tree.run(&["plan", "--json", "--profile", "driver", "--method", "runfile"]).json();
+        for name in wanted {
+            assert!(packages(&plan).contains(name), "{kernel}: {name}: {:?}", packages(&plan));
+        }
+        assert!(!packages(&plan).iter().any(|name| name.contains("+64k")), "{:?}", packages(&plan));
+    }
+}
+
+#[test]
+fn grace_is_told_who_counts_its_memory() {
+    let tree = Tree::ubuntu_24_04().arch(183).gpu("0009:01:00.0", "2342", None);
+    let said = |arguments: &[&str]| {
+        let plan = tree.run(&[&["plan", "--json", "--profile", "driver"], arguments].concat()).json();
+        warnings(&plan, "GS909")
+    };
+    let option = "nvidia.NVreg_CoherentGPUMemoryMode=driver";
+    assert!(said(&["--driver", "580"])[0].contains(&format!("--module-option {option}")));
+    assert_eq!(said(&["--driver", "580", "--module-option", option]), [""; 0]);
+    let spark = Tree::ubuntu_24_04().arch(183).gpu("000f:01:00.0", "2e12", None);
+    assert!(warnings(&spark.run(&["plan", "--json", "--profile", "driver"]).json(), "GS909").is_empty());
+}
+
+#[test]
+fn dgx_os_is_updated_as_a_whole() {
+    let dgx = || Tree::ubuntu_24_04().arch(183).gpu("000f:01:00.0", "2e12", Some("nvidia"));
+    let tree = dgx();
+    tree.write("etc/dgx-release", "DGX_NAME=\"DGX Spark\"\nDGX_SWBUILD_VERSION=\"7.2.3\"\n");
+    let plan = tree.run(&["plan", "--json", "--profile", "driver"]).json();
+    assert!(warnings(&plan, "GS914")[0].contains("apt full-upgrade"), "{plan:#}");
+    assert!(warnings(&dgx().run(&["plan", "--json", "--profile", "driver"]).json(), "GS914").is_empty());
+}
+
+#[test]
+fn an_image_without_a_gpu_gets_a_plan_for_one() {
+    let code = |arguments: &[&str]| -> Ran { Tree::ubuntu_24_04().run(&[&["plan"], arguments].concat()) };
+    assert_eq!(code(&[]).code, 9);
+    assert_eq!(code(&["--if-no-gpu", "skip"]).code, 0);
+    assert_eq!(code(&["--gpu", "a100"]).code, 0);
+    assert_eq!(run(&["plan", "--os", "rhel-9:aarch64", "--gpu", "gh200"]).code, 0);
+}
