@@ -240,15 +240,10 @@ fn dkms_signs_with_the_key_that_it_is_told_of() {
     host.ask(
         "rm /etc/dkms/framework.conf.d/gpusetup.conf; dkms remove hello/1 --all >/dev/null; rm -f /var/lib/dkms/mok.*",
     );
-<<<<<<< HEAD
-    let argv = operation(&plan(&[]), "run")["argv"].clone();
-    let argv: Vec<_> = argv.as_array().expect("words").iter().map(|word| word.as_str().expect("text")).collect();
-=======
     let enroll: EnrollKey =
         serde_json::from_value(without_op(operation(&plan(&[]), "enroll-key"))).expect("an operation");
     let argv = enroll.openssl().expect("a key is made");
     let argv: Vec<_> = argv.iter().map(String::as_str).collect();
->>>>>>> ed72d631 (operation: a key is made with its enrolment, and never over one that is there)
     machine("chroot", &[&[text(&host.root())][..], &argv].concat()).succeeds();
     assert_eq!(host.ask("stat -c %a /var/lib/dkms/mok.key"), "600");
     assert_eq!(host.ask(MODULE), "DKMS module signing key made by gpusetup");

@@ -526,14 +526,9 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
             .iter()
             .map(|o| o["op"].as_str().expect("a name"))
             .collect();
-<<<<<<< HEAD
-        assert_eq!(operations, ["packages", "run", "enroll-key"]);
-        assert_eq!(steps[sign]["operations"][2]["certificate"], certificate);
-=======
         assert_eq!(operations, ["packages", "enroll-key"]);
         let enroll = &steps[sign]["operations"][1];
         assert!(enroll["certificate"] == certificate && enroll["makes"].is_string(), "{enroll}");
->>>>>>> ed72d631 (operation: a key is made with its enrolment, and never over one that is there)
         assert_eq!(steps[reboot]["operations"][0]["enrolls"], certificate);
         let warnings = plan["warnings"].to_string();
         assert!(warnings.contains("someone at the console"), "{warnings}");
