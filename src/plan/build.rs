@@ -1,7 +1,7 @@
 //! Makes a plan from a request and facts: the choice, the steps in order, the totals and the fingerprint.
 
 use super::blocked::{keeps_out, kept_out, let_load};
-use super::context::{StepContext, step};
+use super::context::{StepContext, reboot_for};
 use super::mixed::one_driver;
 use super::{
     Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers, driver,
@@ -222,13 +222,6 @@ fn is_replaced(context: &StepContext, driver: &ChosenDriver) -> bool {
 
 fn reboot(why: &str) -> Step {
     reboot_for(why, Reboot::default())
-}
-
-/// The step of a reboot.
-pub fn reboot_for(why: &str, reboot: Reboot) -> Step {
-    let title =
-        if reboot.enrolls.is_some() { "Reboot the host, and enrol the key at the console" } else { "Reboot the host" };
-    step(StepId::Reboot, title, why, vec![Act::needed(Operation::Reboot(reboot))])
 }
 
 /// Refuses a runfile over packages, or packages over a runfile: that breaks hosts.

@@ -6,7 +6,7 @@ use super::{Act, State, Step, StepId};
 use crate::compat::{Artifact, Companion, Distribution, Engine};
 use crate::host::{Facts, PathState, Toolkit};
 use crate::operation::runfile::RUN_FROM;
-use crate::operation::{Download, Operation, WriteFile};
+use crate::operation::{Download, Operation, Reboot, WriteFile};
 use crate::resolve::{KnownHost, Request, Resolution};
 use crate::sum::{sha256, short};
 use crate::system::Node;
@@ -159,6 +159,13 @@ pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operat
         licensed: false,
         idle_driver: false,
     }
+}
+
+/// The step of a reboot.
+pub fn reboot_for(why: &str, reboot: Reboot) -> Step {
+    let title =
+        if reboot.enrolls.is_some() { "Reboot the host, and enrol the key at the console" } else { "Reboot the host" };
+    step(StepId::Reboot, title, why, vec![Act::needed(reboot)])
 }
 
 /// The download size of an operation in bytes; none if not known.

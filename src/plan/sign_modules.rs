@@ -1,8 +1,7 @@
 //! The step that prepares the key for the driver's modules, with Secure Boot on: DKMS signs with it for every kernel, and somebody
 //! at the console enrolls it during a reboot. It comes before the driver, whose modules then load at once.
 
-use super::build::reboot_for;
-use super::context::{StepContext, step};
+use super::context::{StepContext, reboot_for, step};
 use super::{Act, Step, StepId};
 use crate::causes;
 use crate::compat::{Distribution, DriverOffer, ModuleSigning};
