@@ -68,6 +68,7 @@ use crate::resolve::{PythonPackage, Reason, Rejection, Request, Selection};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use std::path::PathBuf;
+use crate::version::CudaVersion;
 
 /// The schema that [`Plan`] is printed in.
 pub const SCHEMA: &str = "gpusetup.plan/1";
@@ -201,6 +202,10 @@ pub enum StepId {
     /// The symbolic links of libraries and of the default toolkit.
     FixSymlinks,
     /// The loader's search path and cache.
+    /// A CUDA toolkit of this series, beside the default one.
+    InstallFurtherCuda(CudaVersion),
+    /// An add-on in a toolkit of this series, beside the default one.
+    InstallFurtherAddOn(AddOnId, CudaVersion),
     Ldconfig,
     /// PATH for shells.
     Environment,

@@ -144,7 +144,9 @@ impl Step {
         match self.id {
             _ if packages.install.is_empty() => 0.0,
             StepId::InstallDriver => DRIVER.value,
-            StepId::InstallCuda => self.disk_bytes.map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value),
+            StepId::InstallCuda | StepId::InstallFurtherCuda(_) => {
+                self.disk_bytes.map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value)
+            }
             _ => BUILD_TOOLS.value,
         }
     }
