@@ -33,6 +33,7 @@ mod repository;
 mod requested;
 mod settings;
 mod sign_modules;
+mod startup;
 mod staying;
 mod step_id;
 mod toolkit;

@@ -116,6 +116,7 @@ impl Step {
             Operation::AddRepository(_)
             | Operation::WriteFile(_)
             | Operation::CopyFile(_)
+            | Operation::EditFile(_)
             | Operation::Link(_)
             | Operation::Remove(_)
             | Operation::Download(_)
