@@ -36,6 +36,7 @@ mod sign_modules;
 mod startup;
 mod staying;
 mod step_id;
+mod switch;
 mod toolkit;
 mod toolkit_packages;
 mod unsuited;
@@ -59,6 +60,7 @@ pub use reboot::why_reboot;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images};
+pub use switch::{installed_toolkit, switch};
 
 use crate::compat::{AddOnId, Database};
 use crate::host::Facts;
@@ -66,10 +68,10 @@ use crate::ids::{CheckId, Recorded};
 use crate::mirrors::Mirrors;
 use crate::operation::{AddRepository, Download, Operation, Packages};
 use crate::resolve::{PythonPackage, Reason, Rejection, Request, Selection};
+use crate::version::CudaVersion;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use std::path::PathBuf;
-use crate::version::CudaVersion;
 
 /// The schema that [`Plan`] is printed in.
 pub const SCHEMA: &str = "gpusetup.plan/1";
@@ -200,13 +202,13 @@ pub enum StepId {
     InstallCuda,
     /// An add-on, such as cuDNN, in the toolkit.
     InstallAddOn(AddOnId),
-    /// The symbolic links of libraries and of the default toolkit.
-    FixSymlinks,
-    /// The loader's search path and cache.
     /// A CUDA toolkit of this series, beside the default one.
     InstallFurtherCuda(CudaVersion),
     /// An add-on in a toolkit of this series, beside the default one.
     InstallFurtherAddOn(AddOnId, CudaVersion),
+    /// The symbolic links of libraries and of the default toolkit.
+    FixSymlinks,
+    /// The loader's search path and cache.
     Ldconfig,
     /// PATH for shells.
     Environment,

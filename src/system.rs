@@ -25,11 +25,12 @@ pub mod output;
 mod program;
 mod summed;
 pub mod trust;
+mod usage;
 
 pub use cores::{cores, on_all_cores};
 pub use directory::Directory;
-pub use program::{
 pub use editable::Editable;
+pub use program::{
     Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, own_program, process_name,
 };
 pub use summed::{copy_summed, digest, digest_of_file, digest_on};
@@ -330,7 +331,6 @@ impl System {
         self.replaced(path.as_ref(), put).map(|_| ())
     }
 
-    /// Copies a file to `path`, with the guarantees of [`Self::write`].
     /// Writes a file at `path` that belongs to this user and group, with the guarantees of [`Self::write`]: at no time does another
     /// owner's file stand there.
     pub fn write_owned(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32, owner: (u32, u32)) -> io::Result<()> {
@@ -359,6 +359,7 @@ impl System {
         self.replaced(path.as_ref(), put)?.sync()
     }
 
+    /// Copies a file to `path`, with the guarantees of [`Self::write`].
     pub fn copy(&self, from: &mut dyn Read, path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
         let put = |directory: &Directory, new: &OsStr| {
             let mut file = directory.create_new(new, mode)?;
