@@ -6,6 +6,7 @@ pub mod boot;
 mod bundled;
 mod config;
 mod events;
+mod installed;
 pub mod journal;
 mod keys;
 mod lock;
@@ -20,15 +21,18 @@ mod run;
 #[cfg(test)]
 pub(crate) mod sample;
 mod status;
+mod unused;
 
 pub use account::Account;
 pub use config::RunConfig;
+pub use installed::OwnInstallations;
 pub use lock::Lock;
 pub use news::{News, OnNews};
 pub use preflight::not_in_cache;
 pub use rollback::{RollbackScope, anything_to_take_back, recover, rollback, to_take_back};
 pub use run::{Outcome, Unfinished, apply, unfinished, waits_for_boot};
 pub use status::status;
+pub use unused::{Pruned, Unused, UnusedKind, remove_unused, unused};
 
 use crate::bundle::BundleError;
 use crate::exit::Exit;

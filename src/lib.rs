@@ -71,6 +71,7 @@ pub mod gpus;
 pub mod host;
 pub mod ids;
 pub mod installation;
+pub mod listing;
 pub mod mig;
 pub mod mirrors;
 pub mod nvidia;

@@ -1,10 +1,11 @@
-//! The fourteen operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
+//! The fifteen operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
 //! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
 
 pub mod add_repository;
 pub mod copy_file;
 mod device;
 pub mod download;
+pub mod edit_file;
 pub mod enroll_key;
 pub mod hold;
 pub mod link;
@@ -26,6 +27,7 @@ pub use add_repository::{AddRepository, RepositoryKey};
 pub use copy_file::CopyFile;
 pub use device::Device;
 pub use download::Download;
+pub use edit_file::{EditFile, LineEdit};
 pub use enroll_key::EnrollKey;
 pub use hold::Hold;
 pub use link::Link;
@@ -53,6 +55,8 @@ pub enum Operation {
     WriteFile(WriteFile),
     /// Copies a file of the user's.
     CopyFile(CopyFile),
+    /// Removes or changes lines of a file.
+    EditFile(EditFile),
     /// Puts a symbolic link there.
     Link(Link),
     /// Removes a file, a link or a tree.
@@ -123,6 +127,7 @@ from!(
     AddRepository,
     WriteFile,
     CopyFile,
+    EditFile,
     Link,
     Remove,
     Download,
@@ -136,6 +141,12 @@ from!(
     Reboot
 );
 
+/// Whether a name is that of a tree which an operation makes for a moment, beside what it unpacks or removes.
+pub fn is_leftover(name: &str) -> bool {
+    let aside = [remove::ASIDE, remove::DISCARDED];
+    name.starts_with(unpack::STAGING) || name.starts_with('.') && aside.iter().any(|ending| name.ends_with(ending))
+}
+
 impl Operation {
     /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
     ///
@@ -146,6 +157,7 @@ impl Operation {
         match self {
             Self::WriteFile(file) => file.stands(on),
             Self::CopyFile(copy) => copy.stands(on),
+            Self::EditFile(edit) => edit.stands(on),
             Self::Link(link) => link.stands(on),
             Self::Remove(remove) => remove.stands(on),
             // It was fetched and verified before the first change.
@@ -167,6 +179,7 @@ impl Operation {
         match self {
             Self::WriteFile(file) => file.describe(),
             Self::CopyFile(copy) => copy.describe(),
+            Self::EditFile(edit) => edit.describe(),
             Self::Link(link) => link.describe(),
             Self::Remove(remove) => remove.describe(),
             Self::Download(download) => download.describe(),
@@ -187,6 +200,7 @@ impl Operation {
         match self {
             Self::WriteFile(file) => file.shell(),
             Self::CopyFile(copy) => copy.shell(),
+            Self::EditFile(edit) => edit.shell(),
             Self::Link(link) => link.shell(),
             Self::Remove(remove) => remove.shell(),
             Self::Download(download) => download.shell(),
@@ -215,7 +229,12 @@ impl Operation {
             | Self::Device(_)
             | Self::EnrollKey(_) => Some(format!("sudo {}", self.shell().trim_end())),
             Self::Reboot(_) => Some("sudo reboot".to_owned()),
-            Self::AddRepository(_) | Self::CopyFile(_) | Self::Download(_) | Self::Unpack(_) | Self::Hold(_) => None,
+            Self::AddRepository(_)
+            | Self::CopyFile(_)
+            | Self::EditFile(_)
+            | Self::Download(_)
+            | Self::Unpack(_)
+            | Self::Hold(_) => None,
         };
         // What would fill a screen is easier done by gpusetup itself.
         command.unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
@@ -226,6 +245,7 @@ impl Operation {
         match self {
             Self::WriteFile(WriteFile { path, .. })
             | Self::CopyFile(CopyFile { path, .. })
+            | Self::EditFile(EditFile { path, .. })
             | Self::Link(Link { path, .. })
             | Self::Remove(Remove { path }) => vec![path.clone()],
             Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
@@ -242,6 +262,7 @@ impl Operation {
         match self {
             Self::WriteFile(file) => file.counts(),
             Self::CopyFile(copy) => copy.counts(),
+            Self::EditFile(edit) => edit.counts(),
             Self::Link(link) => link.counts(),
             Self::Remove(remove) => remove.counts(),
             Self::Download(download) => download.counts(),
@@ -266,6 +287,7 @@ impl Operation {
             Self::Run(run) => run.locks,
             Self::WriteFile(_)
             | Self::CopyFile(_)
+            | Self::EditFile(_)
             | Self::Link(_)
             | Self::Remove(_)
             | Self::Download(_)

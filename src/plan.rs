@@ -35,8 +35,10 @@ mod repository;
 mod requested;
 mod settings;
 mod sign_modules;
+mod startup;
 mod staying;
 mod step_id;
+mod switch;
 mod toolkit;
 mod toolkit_packages;
 mod unsuited;
@@ -60,6 +62,7 @@ pub use reboot::why_reboot;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
 pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images};
+pub use switch::{installed_toolkit, switch};
 
 use crate::compat::{AddOnId, Database};
 use crate::host::Facts;
@@ -67,6 +70,7 @@ use crate::ids::{CheckId, Recorded};
 use crate::mirrors::Mirrors;
 use crate::operation::{AddRepository, Download, Operation, Packages};
 use crate::resolve::{PythonPackage, Reason, Rejection, Request, Selection};
+use crate::version::CudaVersion;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use std::path::PathBuf;
@@ -200,6 +204,10 @@ pub enum StepId {
     InstallCuda,
     /// An add-on, such as cuDNN, in the toolkit.
     InstallAddOn(AddOnId),
+    /// A CUDA toolkit of this series, beside the default one.
+    InstallFurtherCuda(CudaVersion),
+    /// An add-on in a toolkit of this series, beside the default one.
+    InstallFurtherAddOn(AddOnId, CudaVersion),
     /// The symbolic links of libraries and of the default toolkit.
     FixSymlinks,
     /// The loader's search path and cache.

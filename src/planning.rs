@@ -6,9 +6,10 @@ use crate::host::{Facts, SystemId, add_offers, offered_by};
 use crate::ids::RuleId;
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
-use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair};
+use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair, switch};
 use crate::resolve::{Conflict, ConflictKind, Request, summary, with_companions};
 use crate::system::System;
+use crate::version::CudaVersion;
 
 /// The input for plans, in addition to the host's facts and the request. See the crate's main page for an example.
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +135,15 @@ impl<'a> Planner<'a> {
         request: Request,
     ) -> Result<Plan, Conflict> {
         removal(self.database, facts, inventory, unwanted, request)
+    }
+
+    /// The plan that makes an installed toolkit the default one.
+    ///
+    /// # Errors
+    ///
+    /// If it is not installed.
+    pub fn switch(&self, facts: Facts, wanted: CudaVersion, request: Request) -> Result<Plan, Conflict> {
+        switch(self.database, facts, wanted, request)
     }
 
     /// The facts with the repositories' offers, and the request restricted by the lock file.

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod facts;
 pub mod gpus;
 pub mod gres;
+pub mod listing;
 pub mod matrix;
 pub mod mig;
 pub mod plan;
@@ -17,6 +18,7 @@ pub mod prometheus;
 pub mod python;
 pub mod report;
 pub mod script;
+pub mod toolkit_shell;
 
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,7 @@
 mod add_on;
 mod alternative;
 mod another_system;
+mod beside;
 mod board;
 mod card;
 mod companion;
@@ -30,6 +31,7 @@ mod wanted;
 
 pub use add_on::ChosenAddOn;
 pub use another_system::{has_own_repository, of_another_system};
+pub use beside::{Further, FurtherRequest, LockedLayers};
 pub use board::JetsonBoard;
 pub use card::{Card, known_card};
 pub use companion::with_companions;
@@ -72,6 +74,9 @@ pub struct Request {
     pub driver: Want<DriverVersion>,
     /// The toolkit: `best`, `latest`, `none`, a series, a release or a range.
     pub cuda: Want<CudaVersion>,
+    /// Toolkits beside that one, which is the default, in the order in which they were named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<FurtherRequest>,
     /// cuDNN: `best`, `latest`, `none`, a version or a range.
     pub cudnn: Want<AddOnVersion>,
     /// Other requested add-ons, by name: `best`, `latest`, a version or a range.
@@ -142,6 +147,7 @@ impl Request {
         Self {
             driver: Want::Best,
             cuda: Want::Best,
+            further: Vec::new(),
             cudnn: Want::Best,
             add_ons: BTreeMap::new(),
             companions: BTreeSet::new(),
@@ -284,6 +290,22 @@ pub struct Selection {
     /// The chosen cuDNN.
     pub cudnn: Option<SelectedAddOn>,
     /// The other chosen add-ons, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub add_ons: BTreeMap<AddOnId, SelectedAddOn>,
+    /// All toolkits if several are installed side by side, the default one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub toolkits: Vec<SelectedToolkit>,
+}
+
+/// One of several toolkits, with its add-ons.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct SelectedToolkit {
+    /// The toolkit.
+    pub cuda: SelectedCuda,
+    /// Its cuDNN.
+    pub cudnn: Option<SelectedAddOn>,
+    /// Its other add-ons, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub add_ons: BTreeMap<AddOnId, SelectedAddOn>,
 }

@@ -14,6 +14,7 @@ pub mod bug;
 mod cores;
 mod crash;
 mod directory;
+mod editable;
 pub mod enter;
 pub mod environment;
 pub mod hooks;
@@ -24,9 +25,11 @@ pub mod output;
 mod program;
 mod summed;
 pub mod trust;
+mod usage;
 
 pub use cores::{cores, on_all_cores};
 pub use directory::Directory;
+pub use editable::Editable;
 pub use program::{
     Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, own_program, process_name,
 };
@@ -39,7 +42,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -326,6 +329,34 @@ impl System {
     pub fn write_soon(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32) -> io::Result<()> {
         let put = |directory: &Directory, new: &OsStr| directory.create_new(new, mode)?.write_all(bytes);
         self.replaced(path.as_ref(), put).map(|_| ())
+    }
+
+    /// Writes a file at `path` that belongs to this user and group, with the guarantees of [`Self::write`]: at no time does another
+    /// owner's file stand there.
+    pub fn write_owned(&self, path: impl AsRef<Path>, bytes: &[u8], mode: u32, owner: (u32, u32)) -> io::Result<()> {
+        self.copy_owned(&mut &*bytes, path, mode, owner)
+    }
+
+    /// Copies a file to `path` in the same way.
+    pub fn copy_owned(
+        &self,
+        from: &mut dyn Read,
+        path: impl AsRef<Path>,
+        mode: u32,
+        (uid, gid): (u32, u32),
+    ) -> io::Result<()> {
+        let put = |directory: &Directory, new: &OsStr| {
+            let mut file = directory.create_new(new, 0o600)?;
+            io::copy(from, &mut file)?;
+            let meta = file.metadata()?;
+            // An unprivileged user has nothing to do here: a file that the owner creates again is already theirs.
+            if (meta.uid(), meta.gid()) != (uid, gid) {
+                std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
+            }
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+            file.sync_all()
+        };
+        self.replaced(path.as_ref(), put)?.sync()
     }
 
     /// Copies a file to `path`, with the guarantees of [`Self::write`].

@@ -17,7 +17,7 @@ const FLOORS: [&[&str]; 14] = [
     &["fetch"],
     &["bundle"],
     &["apply", "doctor"],
-    &["planning"],
+    &["listing", "planning"],
     &["render"],
     &["cli"],
     &["main"],

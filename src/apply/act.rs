@@ -57,6 +57,11 @@ pub fn carry_out(
             work.intend(on, at, undo)?;
             copy.perform(on).map_err(io)?;
         }
+        Operation::EditFile(edit) => {
+            let undo = edit.intend(on, &mut work.backups).map_err(io)?;
+            work.intend(on, at, undo)?;
+            edit.perform(on).map_err(io)?;
+        }
         Operation::Link(link) => {
             let undo = link.intend(on, &mut work.backups).map_err(io)?;
             work.intend(on, at, undo)?;

@@ -148,6 +148,7 @@ fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
     let standing = match operation {
         Operation::WriteFile(file) => file.stands(on),
         Operation::CopyFile(copy) => copy.stands(on),
+        Operation::EditFile(edit) => edit.stands(on),
         // A library that is yet to be unpacked has no copies to be told from it.
         Operation::Link(link) if on.exists(link.end()) => link.stands(on),
         // A driver that is yet to be installed does not answer.

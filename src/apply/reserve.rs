@@ -3,7 +3,7 @@
 //! back remove it first.
 
 use super::Failure;
-use crate::operation::{CopyFile, Operation, Remove, Run, WriteFile};
+use crate::operation::{CopyFile, EditFile, Operation, Remove, Run, WriteFile};
 use crate::paths::RESERVE;
 use crate::plan::{Act, Plan};
 use crate::system::System;
@@ -40,6 +40,7 @@ fn replaced(operation: &Operation) -> Vec<PathBuf> {
     match operation {
         Operation::WriteFile(WriteFile { path, .. })
         | Operation::CopyFile(CopyFile { path, .. })
+        | Operation::EditFile(EditFile { path, .. })
         | Operation::Remove(Remove { path }) => vec![path.clone()],
         Operation::Run(Run { changes, .. }) => changes.clone(),
         _ => Vec::new(),

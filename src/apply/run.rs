@@ -233,6 +233,14 @@ impl Unfinished {
     pub fn only_partitions(&self) -> bool {
         matches!(self, Self::Apply { plan, .. } if plan.steps.iter().all(|step| step.id == StepId::Mig))
     }
+
+    /// Whether it does nothing but make a toolkit the default one, which another such plan may replace.
+    pub fn only_switches(&self) -> bool {
+        let switches =
+            |id: StepId| matches!(id, StepId::FixSymlinks | StepId::Ldconfig | StepId::Environment | StepId::Verify);
+        let chooses = |plan: &Plan| !plan.request.cuda.is_wanted() && plan.steps.iter().all(|step| switches(step.id));
+        matches!(self, Self::Apply { plan, .. } if chooses(plan))
+    }
 }
 
 /// What `resume` continues.

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 /// The commands by what people want.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("See what is and what would be", &["facts", "plan", "explain", "doctor", "status", "reboot-required"]),
-    ("Change the host (as root)", &["apply", "resume", "rollback", "uninstall", "mig"]),
+    ("See what is and what would be", &["facts", "list", "plan", "explain", "doctor", "status", "reboot-required"]),
+    ("Change the host (as root)", &["apply", "resume", "rollback", "uninstall", "use", "prune", "mig"]),
     ("Run containers", &["container"]),
     ("Work offline, look facts up", &["bundle", "cache", "db"]),
     ("Set gpusetup and the shell up", &["self", "completions", "man"]),
@@ -22,7 +22,7 @@ struct Short {
 }
 
 /// Every command that does something.
-const SHORT: [Short; 36] = [
+const SHORT: [Short; 39] = [
     Short {
         command: "plan",
         options: &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
@@ -67,6 +67,25 @@ const SHORT: [Short; 36] = [
             "sudo gpusetup uninstall",
             "sudo gpusetup uninstall --cuda 11.2",
         ],
+    },
+    Short {
+        command: "list",
+        options: &["root", "prefix", "json"],
+        examples: ["gpusetup list", "sudo gpusetup list --json", "gpusetup list --root /mnt/image"],
+    },
+    Short {
+        command: "use",
+        options: &["shell", "module-files", "dry-run", "root", "prefix", "yes", "json"],
+        examples: [
+            "sudo gpusetup use cuda 12.8",
+            "eval \"$(gpusetup use cuda 11.8 --shell)\"",
+            "gpusetup use cuda --module-files ~/modulefiles",
+        ],
+    },
+    Short {
+        command: "prune",
+        options: &["dry-run", "yes", "cache", "root", "json"],
+        examples: ["sudo gpusetup prune --dry-run", "sudo gpusetup prune", "sudo gpusetup prune --yes --json"],
     },
     Short {
         command: "status",

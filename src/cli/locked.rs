@@ -12,7 +12,7 @@ use crate::operation::{Operation, Packages};
 use crate::packages::{Versions, of, offered_versions};
 use crate::plan::{LockError, LockFile, Plan, Step, StepId};
 use crate::planning::PlanningError;
-use crate::resolve::{Method, ToolkitMethod};
+use crate::resolve::{Method, SelectedCuda, Selection, ToolkitMethod};
 use crate::system::System;
 use crate::system::input;
 use crate::system::output;
@@ -98,7 +98,7 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     let is_known = |step: &&Step| match step.id {
         _ if added.is_none() => true,
         StepId::InstallDriver => chosen.driver.as_ref().is_none_or(|driver| driver.method != Method::Repository),
-        StepId::InstallCuda => chosen.cuda.as_ref().is_none_or(|cuda| cuda.method != Some(ToolkitMethod::Repository)),
+        StepId::InstallCuda | StepId::InstallFurtherCuda(_) => !from_repository(chosen, step.id),
         StepId::InstallCompanions => false,
         _ => true,
     };
@@ -112,6 +112,16 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
         });
     }
     Ok(all)
+}
+
+/// Whether the toolkit that a step installs comes from packages of NVIDIA's repository.
+fn from_repository(chosen: &Selection, id: StepId) -> bool {
+    let of_step = |cuda: &&SelectedCuda| match id {
+        StepId::InstallFurtherCuda(series) => cuda.version.series() == series,
+        _ => true,
+    };
+    let mut all = chosen.cuda.iter().chain(chosen.toolkits.iter().map(|toolkit| &toolkit.cuda)).filter(of_step);
+    all.next().is_some_and(|cuda| cuda.method == Some(ToolkitMethod::Repository))
 }
 
 /// The versions that can be known without the tree's package manager: of the packages that the plan names.

@@ -9,12 +9,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Commands of other tools, and what does the same here.
-const ELSEWHERE: [(&[&str], &[&str]); 12] = [
+const ELSEWHERE: [(&[&str], &[&str]); 14] = [
     (
         &["install", "add", "setup", "get"],
         &["gpusetup plan  # shows what would be installed", "sudo gpusetup apply  # installs it"],
     ),
-    (&["remove", "purge", "delete", "autoremove", "clean"], &["sudo gpusetup uninstall"]),
+    (&["remove", "purge", "delete"], &["sudo gpusetup uninstall"]),
+    (&["autoremove", "clean", "gc"], &["sudo gpusetup prune"]),
     (
         &["upgrade", "update"],
         &[
@@ -25,14 +26,15 @@ const ELSEWHERE: [(&[&str], &[&str]); 12] = [
     ),
     (&["search", "find", "show", "query"], &["gpusetup db show {}", "gpusetup db list gpus"]),
     (
-        &["list", "ls", "devices"],
-        &["gpusetup facts  # what is installed here", "gpusetup db list cuda  # what gpusetup knows"],
+        &["ls", "devices", "toolkits"],
+        &["gpusetup list  # what is installed here", "gpusetup db list cuda  # what gpusetup knows"],
     ),
     (&["info", "detect", "inspect", "hardware"], &["gpusetup facts"]),
     (&["check", "verify", "test", "diagnose", "validate"], &["gpusetup doctor"]),
     (&["fix", "repair"], &["sudo gpusetup doctor --fix"]),
     (&["undo", "revert", "restore"], &["sudo gpusetup rollback"]),
     (&["continue"], &["sudo gpusetup resume"]),
+    (&["switch", "select", "default", "alternatives"], &["sudo gpusetup use cuda 12.8"]),
     (&["why", "describe"], &["gpusetup explain {}"]),
     (&["version"], &["gpusetup --version"]),
 ];
@@ -205,8 +207,8 @@ mod tests {
             ("--json plan --gpu h100", "gpusetup plan --json --gpu h100"),
             ("--dry-run", "gpusetup plan"),
             ("--dry-run --gpu h100", "gpusetup plan --gpu h100"),
-            ("plan --cuda 12 --gpu h100 --cuda 13", "gpusetup plan --gpu h100 --cuda 13"),
-            ("plan --cuda=12 --cuda=13", "gpusetup plan --cuda=13"),
+            ("plan --cudnn 8 --gpu h100 --cudnn 9", "gpusetup plan --gpu h100 --cudnn 9"),
+            ("plan --cudnn=8 --cudnn=9", "gpusetup plan --cudnn=9"),
             ("-v", "gpusetup --version"),
             ("plan --gpus h100", "gpusetup plan --gpu h100"),
             ("h100", "gpusetup plan --gpu h100"),

@@ -16,6 +16,7 @@ mod files;
 mod help;
 mod host;
 mod itself;
+mod list;
 mod locale;
 mod locked;
 mod manual;
@@ -25,6 +26,7 @@ mod module_key;
 mod options;
 mod plan;
 mod problem;
+mod prune;
 #[cfg(test)]
 mod reference;
 mod releases;
@@ -35,6 +37,7 @@ mod status;
 mod terminal;
 mod uninstall;
 mod upstream;
+mod use_toolkit;
 
 use locale::legible;
 pub use problem::Problem;
@@ -82,6 +85,10 @@ enum Command {
     Rollback(apply::RollbackOptions),
     /// Remove what gpusetup installed, or other toolkits and drivers
     Uninstall(uninstall::Options),
+    /// List what is installed: driver, toolkits, add-ons; by whom, which is the default
+    List(list::Options),
+    /// Make another installed toolkit the default one
+    Use(use_toolkit::Options),
     /// Show how the last apply or rollback ended
     Status(status::Options),
     /// Exit 0 if a reboot is required, 1 if not
@@ -100,6 +107,8 @@ enum Command {
         #[command(subcommand)]
         command: cache::Command,
     },
+    /// Remove downloads, leftovers and copies that nothing needs any more
+    Prune(prune::Options),
     /// Partition GPUs into instances (MIG)
     Mig {
         #[command(subcommand)]
@@ -242,11 +251,14 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
         Command::RebootRequired(options) => status::reboot_required(&options),
         Command::Rollback(options) => apply::rollback(&options),
         Command::Uninstall(options) => uninstall::run(&options),
+        Command::List(options) => list::run(&options),
+        Command::Use(options) => use_toolkit::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),
         Command::Db { command } => db::run(&command),
         Command::Cache { command } => cache::run(&command),
+        Command::Prune(options) => prune::run(&options),
         Command::Mig { command } => mig::run(&command),
         Command::Container { command } => container::run(&command),
         Command::Bundle { command } => bundle::run(&command),

@@ -9,7 +9,7 @@ use crate::apply::result::Ending;
 use crate::apply::{self, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, RepositoryUse, repository_notes};
+use crate::host::{Facts, RepositoryUse, StartupFiles, repository_notes};
 use crate::operation::packages;
 use crate::packages::{of, owners};
 use crate::plan::{Inventory, Plan, Unwanted};
@@ -152,7 +152,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
     let unwanted = options.unwanted();
-    let inventory = inventory(system, database, &facts, &unwanted)?;
+    let inventory = inventory(options, system, database, &facts, &unwanted)?;
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
@@ -161,8 +161,28 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
 }
 
-fn inventory(system: &System, database: &Database, facts: &Facts, unwanted: &Unwanted) -> Result<Inventory, Problem> {
-    let Some(manager) = facts.os.package_manager else { return Ok(Inventory::default()) };
+/// The files of shells, if a toolkit is removed. Those of users change only if somebody agrees, by a question or by `--yes`.
+fn startup_files(options: &Options, system: &System, unwanted: &Unwanted) -> StartupFiles {
+    if unwanted.cuda.is_empty() && !unwanted.all_cuda {
+        return StartupFiles::default();
+    }
+    let mut found = StartupFiles::of(system);
+    if options.run.unattended && !options.run.yes {
+        found.read.iter_mut().filter(|file| file.is_private).for_each(|file| file.may_change = false);
+    }
+    found
+}
+
+fn inventory(
+    options: &Options,
+    system: &System,
+    database: &Database,
+    facts: &Facts,
+    unwanted: &Unwanted,
+) -> Result<Inventory, Problem> {
+    let Some(manager) = facts.os.package_manager else {
+        return Ok(Inventory { startup: startup_files(options, system, unwanted), ..Inventory::default() });
+    };
     let failed = |e: std::io::Error| {
         let record = of(manager).record;
         Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
@@ -171,7 +191,8 @@ fn inventory(system: &System, database: &Database, facts: &Facts, unwanted: &Unw
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
     let notes = |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
     let (notes, toolkit_notes) = (notes(RepositoryUse::Driver)?, notes(RepositoryUse::Toolkit)?);
-    Ok(Inventory { installed, owners, notes, toolkit_notes })
+    let startup = startup_files(options, system, unwanted);
+    Ok(Inventory { installed, owners, notes, toolkit_notes, startup })
 }
 
 /// Checks the host itself: an uninstaller's exit status proves nothing.

@@ -2,9 +2,11 @@
 
 use super::installed::Packages;
 use super::reader::Reader;
-use super::{Origin, Toolkit};
+use super::{Facts, Origin, Toolkit};
 use crate::compat::Database;
 use crate::packages::upstream;
+use crate::paths::CUDA_ALTERNATIVE;
+use crate::system::Node;
 use crate::version::CudaVersion;
 use serde::Deserialize;
 use serde_json::json;
@@ -137,6 +139,31 @@ fn distribution(reader: &Reader, packages: &Packages) -> Option<Toolkit> {
 fn distribution_version(text: &str) -> Option<CudaVersion> {
     let upstream = upstream(text);
     upstream.rsplit_once('~').map_or(upstream, |(_, release)| release).parse().ok()
+}
+
+impl Toolkit {
+    /// Whether a version names it: its series, or its release.
+    pub fn is_called(&self, wanted: CudaVersion) -> bool {
+        wanted.series() == self.version.series() && wanted.patch.is_none_or(|patch| self.version.patch == Some(patch))
+    }
+
+    /// Whether it is in a directory of its kind alone. The distribution's own is spread over the system's directories.
+    pub fn has_own_directory(&self) -> bool {
+        self.path != Path::new(DISTRIBUTION)
+    }
+}
+
+impl Facts {
+    /// The toolkit that the link `cuda` below the prefix leads to, also through the system's alternatives.
+    pub fn default_toolkit(&self, prefix: &Path) -> Option<&Toolkit> {
+        let link = |path: &Path| match self.node(path)? {
+            Node::Link { target } => Some(path.with_file_name("").join(target)),
+            _ => None,
+        };
+        let first = link(&prefix.join("cuda"))?;
+        let end = link(&first).filter(|_| first == Path::new(CUDA_ALTERNATIVE)).unwrap_or(first);
+        self.toolkits.iter().find(|toolkit| toolkit.path == end)
+    }
 }
 
 /// The nvcc that a shell with the default PATH finds; the link itself is not resolved.

@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Ends the name of a folder that was moved aside.
+pub const ASIDE: &str = ".gpusetup-removed";
+/// Ends the name of a folder that is being deleted.
+pub const DISCARDED: &str = ".gpusetup-discarded";
+
 /// Removes a file, a link, or a directory with all that is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
@@ -68,7 +73,7 @@ impl Remove {
 /// there and back, however many files are in it.
 pub fn aside(path: &Path) -> std::path::PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.gpusetup-removed"))
+    path.with_file_name(format!(".{name}{ASIDE}"))
 }
 
 /// What is mounted in a folder is not removed with it, and keeps it from being removed.
@@ -84,7 +89,7 @@ pub fn nothing_is_mounted_below(on: &System, path: &Path) -> io::Result<()> {
 
 /// Lets go of a folder that was moved aside. What is half gone must not come back by an undo.
 pub fn discard(on: &System, aside: &Path) -> io::Result<()> {
-    let condemned = aside.with_extension("gpusetup-discarded");
+    let condemned = aside.with_extension(DISCARDED.trim_start_matches('.'));
     if on.exists(aside) {
         on.remove_tree(&condemned)?;
         on.rename(aside, &condemned)?;

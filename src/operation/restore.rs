@@ -102,8 +102,7 @@ fn put_right(on: &System, path: &Path, before: &Node, backup: Option<&Path>, aft
     }
     match (before, backup) {
         (Node::File { mode, uid, gid, .. }, Some(copy)) => {
-            on.copy(&mut on.open(copy)?, path, *mode)?;
-            on.own(path, *uid, *gid)?;
+            on.copy_owned(&mut on.open(copy)?, path, *mode, (*uid, *gid))?;
             Ok(false)
         }
         (Node::Link { target }, _) => on.link(path, target).map(|()| false),

@@ -168,6 +168,15 @@ impl Backups {
         }
         Ok(Undo::Path { path: path.to_owned(), before, backup, after })
     }
+
+    /// The same for a file that is open, whose text this is: whatever stands at its path by now is not read.
+    pub fn save_text(&mut self, on: &System, path: &Path, text: &str, before: Node, after: Node) -> io::Result<Undo> {
+        let copy = self.folder.join(self.next.to_string());
+        self.next += 1;
+        on.make_directories(&self.folder, 0o700)?;
+        on.write(&copy, text.as_bytes(), 0o600)?;
+        Ok(Undo::Path { path: path.to_owned(), before, backup: Some(copy), after: Some(after) })
+    }
 }
 
 /// The ways back from making the directories above `path`, outermost first, as undo must take them in reverse.

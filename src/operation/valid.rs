@@ -6,8 +6,8 @@ use super::add_repository::MOST_KEY;
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
 use super::{
-    AddRepository, CopyFile, Device, Download, EnrollKey, Hold, Link, Operation, Packages, Placement, Reboot, Remove,
-    Run, Service, Unpack, WriteFile,
+    AddRepository, CopyFile, Device, Download, EditFile, EnrollKey, Hold, Link, Operation, Packages, Placement, Reboot,
+    Remove, Run, Service, Unpack, WriteFile,
 };
 use crate::host::bus_address;
 use crate::sum::is_hex;
@@ -104,6 +104,12 @@ fn size(bytes: u64) -> Valid {
 
 fn no_nul(text: &str) -> Valid {
     if text.contains('\0') { Err(format!("{:?} has a NUL in it", short(text))) } else { Ok(()) }
+}
+
+/// Whether a text is a line of a file, without its end.
+fn a_line(text: &str) -> Valid {
+    no_nul(text)?;
+    if text.contains('\n') { Err(format!("{:?} is more than a line", short(text))) } else { Ok(()) }
 }
 
 /// Whether an argv can be run: the program is an absolute path or a plain name.
@@ -213,6 +219,12 @@ impl Operation {
                 path(at)?;
                 target(to)?;
                 soname.iter().try_for_each(|name| no_nul(name))
+            }
+            Self::EditFile(EditFile { path: at, owner: _, edits }) => {
+                path(at)?;
+                edits.iter().try_for_each(|edit| {
+                    a_line(&edit.old).and_then(|()| edit.new.iter().try_for_each(|new| a_line(new)))
+                })
             }
             Self::Remove(Remove { path: at }) => path(at),
             Self::Download(Download { url: from, sha256, size: bytes, to }) => {

@@ -9,6 +9,12 @@ use crate::operation::{Link, Operation, Placement, Unpack};
 use crate::resolve::ChosenAddOn;
 use std::path::Path;
 
+/// The steps for the add-ons of a toolkit beside the default one.
+pub fn install_beside(context: &StepContext) -> Vec<Step> {
+    let add_ons = context.chosen.add_ons.iter().zip(context.toolkit().into_iter().cycle());
+    add_ons.map(|(chosen, toolkit)| install_one(context, chosen, toolkit)).collect()
+}
+
 /// A step for each chosen add-on, and a skipped step for each default add-on that was not chosen.
 pub fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
     let chosen = |of: &AddOn| context.chosen.add_ons.iter().find(|chosen| chosen.of.id == of.id);

@@ -65,7 +65,14 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     // The option that helps follows its warning.
     add(CheckId::GS801, fabric::complete_instead(database, &context, driver));
     add(CheckId::GS707, staying::not_run(database, &context, toolkit));
+    for further in &context.further {
+        // Another toolkit instead of one that was named is no help.
+        add(CheckId::GS707, staying::not_run(database, further, |_| None));
+    }
     add(CheckId::GS513, fixes::missing_in_toolkit(database, &request, &chosen, toolkit));
+    for further in &chosen.further {
+        add(CheckId::GS513, fixes::missing_in_toolkit(database, &request, &further.chosen, |_| None));
+    }
     let of_driver = chosen.driver.as_ref().and_then(|chosen| fixes::missing(database, &request, chosen, driver));
     add(CheckId::GS513, of_driver);
     // Equal GPUs give equal warnings; one is enough.
@@ -73,7 +80,9 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
     warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
     let steps = in_order(&context, database, first);
     let selection = chosen.selection();
-    let Resolution { reasons, rejected, python, .. } = chosen;
+    let default = toolkit::why_default(&context);
+    let Resolution { mut reasons, rejected, python, .. } = chosen;
+    reasons.extend(default);
     let plan = Plan::of(database, facts, request, steps, warnings);
     Ok(Plan { selection, reasons, rejected, python, ..plan }.summed())
 }
@@ -131,6 +140,9 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     not_mixed(facts, resolution)?;
     vendors::not_two_vendors(facts, resolution)?;
     not_over_another(facts, request, resolution)?;
+    for further in &resolution.further {
+        not_over_another(facts, &further.request, &further.chosen)?;
+    }
     not_a_virtual_machines(facts, request, resolution)?;
     sign_modules::not_unsigned(facts, host.distribution, request, resolution)?;
     if resolution.driver.is_some() {
@@ -175,6 +187,7 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     steps.push(driver::install_driver(context));
     steps.push(toolkit::install_cuda(context));
     steps.extend(add_on::install(context, &database.add_ons));
+    steps.extend(toolkit::install_further(context));
     steps.push(toolkit::fix_symlinks(context));
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));
@@ -424,7 +437,7 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
             );
         }
     }
-    if let Some(cuda) = context.chosen.cuda.as_ref().filter(|c| !c.is_kept()) {
+    for cuda in context.chosen.toolkits().filter(|c| !c.is_kept()) {
         let (os, arch) = (&context.facts.os, crate::resolve::cuda_arch(&context.facts.machine.arch));
         let version = cuda.release.version;
         // Rebuilds of RHEL count as RHEL.

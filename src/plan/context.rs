@@ -10,6 +10,7 @@ use crate::operation::{Download, Operation, Reboot, WriteFile};
 use crate::resolve::{KnownHost, Request, Resolution};
 use crate::sum::{sha256, short};
 use crate::system::Node;
+use crate::version::CudaVersion;
 use std::path::{Path, PathBuf};
 
 /// The input of every step.
@@ -32,30 +33,49 @@ pub struct StepContext<'a> {
     pub known_engines: &'a [Engine],
     /// The chosen toolkit's directory.
     toolkit: Option<PathBuf>,
+    /// The same for each toolkit beside the default one.
+    pub further: Vec<StepContext<'a>>,
 }
 
 impl<'a> StepContext<'a> {
     /// The context for a request and the versions chosen for it.
     pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
-        let directory = |series| request.prefix.join(format!("cuda-{series}"));
-        let toolkit = chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series()));
         let companions = Companions::of(host, chosen, request);
-        let known_companions = &host.database.companions;
+        let further = chosen.further.iter().map(|further| Self::of_toolkit(host, &further.request, &further.chosen));
+        Self { companions, further: further.collect(), ..Self::of_toolkit(host, request, chosen) }
+    }
+
+    /// The context for a toolkit alone.
+    fn of_toolkit<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
+        let directory = |series| request.prefix.join(format!("cuda-{series}"));
         Self {
             facts: host.facts,
             request,
             chosen,
             distribution: host.distribution,
-            companions,
-            known_companions,
+            companions: None,
+            known_companions: &host.database.companions,
             containers: Containers::of(host, request),
             known_engines: &host.database.engines,
-            toolkit,
+            toolkit: chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series())),
+            further: Vec::new(),
         }
     }
 }
 
+impl<'a> StepContext<'a> {
+    /// Itself, for the default toolkit, and the contexts of the other toolkits.
+    pub fn toolkits(&self) -> impl Iterator<Item = &StepContext<'a>> {
+        std::iter::once(self).chain(&self.further)
+    }
+}
+
 impl StepContext<'_> {
+    /// The series of the chosen toolkit.
+    pub fn series(&self) -> Option<CudaVersion> {
+        self.chosen.cuda.as_ref().map(|cuda| cuda.release.version.series())
+    }
+
     /// The chosen toolkit's directory, `/usr/local/cuda-12.8`.
     pub fn toolkit(&self) -> Option<&Path> {
         self.toolkit.as_deref()
@@ -116,20 +136,25 @@ impl StepContext<'_> {
 
     /// A write operation, and whether the file already has this content and mode.
     pub fn file(&self, operation: Operation) -> Act {
-        let satisfied = match &operation {
-            Operation::WriteFile(WriteFile { path, content, mode: wanted, .. }) => {
-                let stands = |s: &PathState| matches!(&s.node, Node::File { sha256: have, mode, .. } if mode == wanted && *have == sha256(content));
-                self.facts.paths.get(path).is_some_and(stands)
-            }
-            _ => false,
-        };
-        Act { operation, satisfied }
+        file_act(self.facts, operation)
     }
 
     /// When the file at `path` was last modified, if known.
     pub fn written(&self, path: &str) -> Option<i64> {
         self.facts.paths.get(Path::new(path))?.modified
     }
+}
+
+/// A write operation, and whether the file already has this content and mode.
+pub fn file_act(facts: &Facts, operation: Operation) -> Act {
+    let satisfied = match &operation {
+        Operation::WriteFile(WriteFile { path, content, mode: wanted, .. }) => {
+            let stands = |s: &PathState| matches!(&s.node, Node::File { sha256: have, mode, .. } if mode == wanted && *have == sha256(content));
+            facts.paths.get(path).is_some_and(stands)
+        }
+        _ => false,
+    };
+    Act { operation, satisfied }
 }
 
 impl Act {

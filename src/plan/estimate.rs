@@ -116,6 +116,7 @@ impl Step {
             Operation::AddRepository(_)
             | Operation::WriteFile(_)
             | Operation::CopyFile(_)
+            | Operation::EditFile(_)
             | Operation::Link(_)
             | Operation::Remove(_)
             | Operation::Download(_)
@@ -144,7 +145,9 @@ impl Step {
         match self.id {
             _ if packages.install.is_empty() => 0.0,
             StepId::InstallDriver => DRIVER.value,
-            StepId::InstallCuda => self.disk_bytes.map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value),
+            StepId::InstallCuda | StepId::InstallFurtherCuda(_) => {
+                self.disk_bytes.map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value)
+            }
             _ => BUILD_TOOLS.value,
         }
     }

@@ -2,11 +2,14 @@
 //! are no longer available.
 
 use super::{DatabaseId, Plan, StepId};
-use crate::compat::{Artifact, CompanionId, CudaArtifact, Database, DriverArtifact, DriverVariant};
+use crate::compat::{AddOnId, Artifact, CompanionId, CudaArtifact, Database, DriverArtifact, DriverVariant};
 use crate::host::{Facts, SystemId};
 use crate::operation::{Download, Operation};
-use crate::resolve::{Method, Request, SelectedComponent, SelectedCuda, Selection, cuda_arch};
-use crate::version::{Version, VersionError, Want};
+use crate::resolve::{
+    FurtherRequest, LockedLayers, Method, Request, SelectedAddOn, SelectedComponent, SelectedCuda, SelectedToolkit,
+    Selection, cuda_arch,
+};
+use crate::version::{AddOnVersion, Version, VersionError, Want};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -124,16 +127,16 @@ impl LockFile {
     /// The request restricted to the locked versions; everything else is kept.
     pub fn request(&self, asked: Request) -> Result<Request, LockError> {
         let selected = &self.selection;
-        let add_ons = selected.add_ons.iter().map(|(id, chosen)| Ok((*id, exactly(Some(chosen.version))?)));
         Ok(Request {
             driver: exactly(selected.driver.as_ref().map(|d| d.version))?,
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
+            further: selected.toolkits.iter().skip(1).map(further).collect::<Result<_, LockError>>()?,
             cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
-            add_ons: add_ons.collect::<Result<_, LockError>>()?,
+            add_ons: exact_add_ons(&selected.add_ons)?,
             companions: self.companions.clone(),
             frameworks: Vec::new(),
             brought_cuda: None,
-            components: components(selected).map(|c| c.name.clone()).collect(),
+            components: selected.cuda.as_ref().map_or_else(Vec::new, names_of_components),
             method: selected.driver.as_ref().map_or(asked.method, |d| d.method),
             toolkit_method: selected.cuda.as_ref().and_then(|c| c.method).unwrap_or_default(),
             modules: selected.driver.as_ref().map_or(asked.modules, |d| Some(d.modules)),
@@ -201,7 +204,8 @@ fn is_same(one: &Selection, other: &Selection) -> bool {
         if let Some(driver) = selection.driver.as_mut().filter(|driver| driver.method == Method::Repository) {
             driver.method = Method::Packages;
         }
-        if let Some(cuda) = &mut selection.cuda {
+        let further = selection.toolkits.iter_mut().map(|toolkit| &mut toolkit.cuda);
+        for cuda in selection.cuda.iter_mut().chain(further) {
             cuda.method = None;
         }
         selection
@@ -218,8 +222,29 @@ where
     text.parse().map_err(|e: VersionError| LockError::Malformed(e.to_string()))
 }
 
-fn components(selection: &Selection) -> impl Iterator<Item = &SelectedComponent> {
-    selection.cuda.iter().flat_map(|cuda| &cuda.components)
+fn exact_add_ons(
+    selected: &BTreeMap<AddOnId, SelectedAddOn>,
+) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, LockError> {
+    selected.iter().map(|(id, chosen)| Ok((*id, exactly(Some(chosen.version))?))).collect()
+}
+
+fn names_of_components(cuda: &SelectedCuda) -> Vec<String> {
+    cuda.components.iter().map(|component| component.name.clone()).collect()
+}
+
+/// The request for exactly a toolkit beside the default one.
+fn further(selected: &SelectedToolkit) -> Result<FurtherRequest, LockError> {
+    let locked = LockedLayers {
+        cudnn: exactly(selected.cudnn.as_ref().map(|chosen| chosen.version))?,
+        add_ons: exact_add_ons(&selected.add_ons)?,
+        components: names_of_components(&selected.cuda),
+    };
+    Ok(FurtherRequest { cuda: exactly(Some(selected.cuda.version))?, locked: Some(locked) })
+}
+
+/// All selected toolkits, the default one first.
+fn toolkits(selection: &Selection) -> impl Iterator<Item = &SelectedCuda> {
+    selection.cuda.iter().chain(selection.toolkits.iter().skip(1).map(|toolkit| &toolkit.cuda))
 }
 
 /// All downloads of the plan, including those already done.
@@ -240,17 +265,19 @@ fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
     let mut all: Vec<_> = downloads(plan).collect();
     let machine = &plan.host.machine.arch;
     let arch = cuda_arch(machine);
-    if let Some(release) = plan.selection.cuda.as_ref().and_then(|c| database.component_release(c.version)) {
+    for (cuda, release) in toolkits(&plan.selection).filter_map(|c| Some((c, database.component_release(c.version)?))) {
         let of = |c: &SelectedComponent| {
             let part = release.components.iter().find(|part| part.name == c.name)?;
             locked(&release.artifact(part, part.archive(arch)?))
         };
-        all.extend(components(&plan.selection).filter_map(of));
+        all.extend(cuda.components.iter().filter_map(of));
     }
-    let whole = |cuda: &&SelectedCuda| {
-        cuda.components.is_empty() && cuda.method.is_none() && !fetches(plan, StepId::InstallCuda)
+    let steps = std::iter::once(StepId::InstallCuda)
+        .chain(toolkits(&plan.selection).skip(1).map(|cuda| StepId::InstallFurtherCuda(cuda.version.series())));
+    let is_whole = |(cuda, id): &(&SelectedCuda, StepId)| {
+        cuda.components.is_empty() && cuda.method.is_none() && !fetches(plan, *id)
     };
-    if let Some(chosen) = plan.selection.cuda.as_ref().filter(whole) {
+    for (chosen, _) in toolkits(&plan.selection).zip(steps).filter(is_whole) {
         let of = |a: &&CudaArtifact| a.version == chosen.version && a.artifact.arch == arch;
         all.extend(database.cuda_artifacts.iter().find(of).and_then(|a| locked(&a.artifact)));
     }

@@ -96,6 +96,7 @@ impl Step {
         let has_files = || self.operations.iter().any(|act| !act.satisfied && installs(&act.operation));
         match self.id {
             StepId::InstallDriver | StepId::InstallCuda | StepId::InstallAddOn(_) => true,
+            StepId::InstallFurtherCuda(_) | StepId::InstallFurtherAddOn(..) => true,
             StepId::InstallCompanions => has_files(),
             _ => false,
         }
@@ -112,8 +113,12 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
     let nothing = Some(0);
     match step.id {
         StepId::InstallDriver => vec![at(usr, half), at(cache, step.download_bytes), at(cache, half)],
-        StepId::InstallCuda => vec![at(prefix, half), at(cache, step.download_bytes), at(cache, half)],
-        StepId::InstallAddOn(_) => vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)],
+        StepId::InstallCuda | StepId::InstallFurtherCuda(_) => {
+            vec![at(prefix, half), at(cache, step.download_bytes), at(cache, half)]
+        }
+        StepId::InstallAddOn(_) | StepId::InstallFurtherAddOn(..) => {
+            vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)]
+        }
         StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
         StepId::InstallCompanions => vec![at(usr, step.disk_bytes), at(cache, step.download_bytes)],
         StepId::Prerequisites => vec![at(usr, step.disk_bytes)],

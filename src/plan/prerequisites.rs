@@ -45,10 +45,12 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
             Err(warning) => warnings.push(warning),
         }
     }
-    if let Some(cuda) = context.chosen.cuda.as_ref().filter(|_| context.has_nvcc()) {
+    for cuda in context.toolkits().filter(|of| of.has_nvcc()).filter_map(|of| of.chosen.cuda.as_ref()) {
         let (compiler, reasons) = host_compiler(distribution, context.facts, cuda);
         missing |= !compiler.is_empty();
         names.extend(compiler);
+        let is_new = |reason: &String| !why.contains(reason);
+        let reasons: Vec<_> = reasons.into_iter().filter(is_new).collect();
         why.extend(reasons);
     }
     if let Some(library) = installers_library(distribution, context) {
@@ -150,7 +152,8 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
 /// The package with the library that the installer in CUDA's runfiles needs, if a runfile is used and the library is missing.
 fn installers_library(distribution: &Distribution, context: &StepContext) -> Option<String> {
     let by_runfile = |cuda: &ChosenToolkit| !cuda.is_kept() && cuda.packages.is_none();
-    let runs = context.chosen.parts.is_empty() && context.chosen.cuda.as_ref().is_some_and(by_runfile);
+    let runs =
+        context.toolkits().any(|of| of.chosen.parts.is_empty() && of.chosen.cuda.as_ref().is_some_and(by_runfile));
     distribution.libxml2.clone().filter(|_| runs && context.facts.libxml2 == Some(false))
 }
 

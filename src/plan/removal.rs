@@ -6,10 +6,10 @@ use super::context::step;
 use super::driver::UNINSTALL;
 use super::repository::Added;
 use super::settings::{rebuild_cache, rebuild_images};
-use super::{Act, Plan, Step, StepId, Warning, gpu_settings};
+use super::{Act, Plan, Step, StepId, Warning, gpu_settings, startup, toolkit_packages};
 use crate::causes;
 use crate::compat::{Companion, Database, PackageManager};
-use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, RepositoryUse, Toolkit};
+use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, RepositoryUse, StartupFiles, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
 use crate::packages::{Note, pattern_matches};
@@ -46,15 +46,14 @@ pub struct Inventory {
     pub notes: Vec<Note>,
     /// The same for the toolkit's repository.
     pub toolkit_notes: Vec<Note>,
+    /// The files of shells that may name a toolkit.
+    pub startup: StartupFiles,
 }
 
 impl Unwanted {
     /// Whether to remove this toolkit.
     fn has(&self, toolkit: &Toolkit) -> bool {
-        let named = |wanted: &CudaVersion| {
-            wanted.series() == toolkit.version.series() && wanted.patch.is_none_or(|p| toolkit.version.patch == Some(p))
-        };
-        self.all_cuda || self.cuda.iter().any(named)
+        self.all_cuda || self.cuda.iter().any(|wanted| toolkit.is_called(*wanted))
     }
 
     /// The paths whose owners [`removal`] must know.
@@ -104,6 +103,7 @@ pub fn removal(
     }
     if !steps.is_empty() {
         steps.extend(off.settings());
+        steps.extend(off.startup_files(&mut warnings));
     }
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
@@ -317,11 +317,19 @@ impl RemovalPlanner<'_> {
         let mut steps = Vec::new();
         let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.unwanted.has(t));
         let default = self.prefix.join("cuda");
-        let leads_to = |t: &&Toolkit| match self.facts.node(&default) {
-            Some(Node::Link { target }) => self.prefix.join(target) == t.path,
-            _ => false,
-        };
-        if gone.iter().any(leads_to) {
+        let is_alternative = toolkit_packages::is_alternative(self.facts, self.prefix);
+        let was_default = self.facts.default_toolkit(self.prefix).filter(|t| gone.iter().any(|g| g.path == t.path));
+        if is_alternative {
+            // Packages take their own out; the system then chooses another one.
+            let registered =
+                gone.iter().filter(|toolkit| toolkit.origin != Origin::Dpkg && toolkit.has_own_directory());
+            let acts: Vec<_> =
+                registered.map(|toolkit| Act::needed(toolkit_packages::deregister(&toolkit.path))).collect();
+            if !acts.is_empty() {
+                const WHY: &str = "the system then chooses among the remaining ones";
+                steps.push(step(StepId::FixSymlinks, "Remove the toolkit from the alternatives", WHY, acts));
+            }
+        } else if was_default.is_some() {
             let newest = stays.iter().rfind(|t| t.path.parent() == Some(self.prefix));
             let (operation, why) = match newest.and_then(|t| Some((t, t.path.file_name()?))) {
                 Some((toolkit, name)) => (
@@ -343,6 +351,32 @@ impl RemovalPlanner<'_> {
             steps.push(step(StepId::Environment, "Remove the toolkit from PATH", WHY, vec![Act::needed(profile)]));
         }
         steps
+    }
+
+    /// Takes lines that name the removed toolkits out of the files that shells read at their start.
+    fn startup_files(&self, warnings: &mut Vec<Warning>) -> Option<Step> {
+        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.unwanted.has(t));
+        let gone = gone.into_iter().filter(|toolkit| toolkit.has_own_directory());
+        let mut gone: Vec<_> = gone.map(|toolkit| toolkit.path.clone()).collect();
+        if gone.is_empty() {
+            return None;
+        }
+        // Without a toolkit, the link goes too.
+        gone.extend(stays.is_empty().then(|| self.prefix.join("cuda")));
+        let mut say = |text: String| warnings.push(Warning { check: CheckId::GS701.into(), text });
+        let mut acts = Vec::new();
+        for file in &self.inventory.startup.read {
+            let (act, left) = startup::edit(file, &gone);
+            acts.extend(act);
+            left.into_iter().for_each(&mut say);
+        }
+        let unread = &self.inventory.startup.left;
+        if !unread.is_empty() {
+            say(format!("not looked at for lines that name the toolkit: {}", unread.join("; ")));
+        }
+        const TITLE: &str = "Remove the toolkit from the startup files of shells";
+        const WHY: &str = "they name a directory that is gone; a copy of each file is kept for rollback";
+        (!acts.is_empty()).then(|| step(StepId::Environment, TITLE, WHY, acts))
     }
 
     fn packages(&self, names: BTreeSet<String>) -> Option<Act> {

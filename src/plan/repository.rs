@@ -9,6 +9,7 @@ use crate::packages::Note;
 use crate::resolve::{ChosenDriver, Install};
 use crate::system::Node;
 use crate::text::all_of;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The folder of keys in the cache.
@@ -86,17 +87,21 @@ fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: 
 
 /// The repository of the toolkit's packages. One that somebody else enabled is used as it is.
 fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Source<'a>> {
-    let cuda = context.chosen.cuda.as_ref()?;
-    let repository = cuda.packages?;
+    let packaged = || context.chosen.toolkits().filter_map(|cuda| Some((cuda.release.version, cuda.packages?)));
+    let (_, repository) = packaged().next()?;
     if is_enabled_by_others(database, context.facts, repository) {
         return None;
     }
-    let release = cuda.release.version;
+    let series: Vec<_> = packaged().map(|(release, _)| release.series().to_string()).collect();
     let why = format!(
         "it has the packages of CUDA {}; of its other packages, none comes from it for the toolkit, and none that its key has not \
          signed",
-        release.series()
+        all_of(&series)
     );
+    let toolkit = repository.toolkit.as_ref()?;
+    let mut any_version: Vec<_> = packaged().flat_map(|(release, _)| toolkit.patterns_for(release)).collect();
+    let mut said = BTreeSet::new();
+    any_version.retain(|pattern| said.insert(pattern.clone()));
     // zypper can only be told which packages do not come from it.
     let except = [&repository.packages, &repository.any_version, &repository.except].into_iter().flatten();
     Some(Source {
@@ -105,7 +110,7 @@ fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Sourc
         title: "NVIDIA's network repository",
         why,
         packages: &[],
-        any_version: repository.toolkit.as_ref()?.patterns_for(release),
+        any_version,
         except: except.cloned().collect(),
         branch: context.chosen.driver.as_ref().map_or(0, |driver| driver.version.branch),
     })

@@ -3,6 +3,7 @@
 use super::StepId;
 #[cfg(feature = "schemas")]
 use crate::compat::AddOnId;
+use crate::version::CudaVersion;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -43,6 +44,8 @@ impl fmt::Display for StepId {
         match self {
             Self::InstallAddOn(id) => write!(f, "{INSTALL}{id}"),
             Self::RemoveAddOn(id) => write!(f, "{REMOVE}{id}"),
+            Self::InstallFurtherCuda(series) => write!(f, "{}-{series}", Self::InstallCuda),
+            Self::InstallFurtherAddOn(id, series) => write!(f, "{INSTALL}{id}-{series}"),
             other => f.write_str(NAMES.iter().find(|(id, _)| id == other).map_or("", |(_, name)| name)),
         }
     }
@@ -59,10 +62,33 @@ impl FromStr for StepId {
         if let Some((id, _)) = NAMES.iter().find(|(_, name)| *name == text) {
             return Ok(*id);
         }
+        if let Some((step, series)) = text.rsplit_once('-').and_then(|(step, text)| Some((step, series(text)?))) {
+            return match step.parse() {
+                Ok(Self::InstallCuda) => Ok(Self::InstallFurtherCuda(series)),
+                Ok(Self::InstallAddOn(id)) => Ok(Self::InstallFurtherAddOn(id, series)),
+                _ => Err(StepIdError(text.to_owned())),
+            };
+        }
         let add_on = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
         let found = add_on(INSTALL).map(Self::InstallAddOn).or_else(|| add_on(REMOVE).map(Self::RemoveAddOn));
         found.ok_or_else(|| StepIdError(text.to_owned()))
     }
+}
+
+impl StepId {
+    /// The same step for a toolkit of this series beside the default one.
+    pub fn beside(self, series: CudaVersion) -> Self {
+        match self {
+            Self::InstallCuda => Self::InstallFurtherCuda(series),
+            Self::InstallAddOn(id) => Self::InstallFurtherAddOn(id, series),
+            other => other,
+        }
+    }
+}
+
+/// A series as it is written, such as `11.8`.
+fn series(text: &str) -> Option<CudaVersion> {
+    text.parse().ok().filter(|version: &CudaVersion| version.patch.is_none() && version.to_string() == text)
 }
 
 impl Serialize for StepId {
@@ -84,11 +110,12 @@ impl schemars::JsonSchema for StepId {
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
-        let add_ons = format!("(install|remove)-[a-z0-9]{{1,{}}}", AddOnId::MOST);
+        let (most, series) = (AddOnId::MOST, "[0-9]+[.][0-9]+");
+        let add_ons = format!("(install|remove)-[a-z0-9]{{1,{most}}}|install-[a-z0-9]{{1,{most}}}-{series}");
         schemars::json_schema!({
             "type": "string",
             "pattern": format!("^({}|{add_ons})$", names.join("|")),
-            "description": "The name of a step; those of add-ons end with the add-on's name, `install-cudnn`.",
+            "description": "The name of a step; those of add-ons end with the add-on's name, `install-cudnn`, those of a toolkit beside the default one with its series, `install-cuda-11.8`.",
         })
     }
 }
@@ -101,11 +128,14 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written() {
         let add_ons = [StepId::InstallAddOn(AddOnId::CUDNN), StepId::RemoveAddOn(AddOnId::CUDNN)];
-        for id in NAMES.iter().map(|(id, _)| *id).chain(add_ons) {
+        let series = "11.8".parse().expect("a series");
+        let further = [StepId::InstallCuda.beside(series), add_ons[0].beside(series)];
+        for id in NAMES.iter().map(|(id, _)| *id).chain(add_ons).chain(further) {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
         assert_eq!(add_ons.map(|id| id.to_string()), ["install-cudnn", "remove-cudnn"]);
-        for text in ["", "install-", "install-cuDNN", "uninstall-cudnn", "fly"] {
+        assert_eq!(further.map(|id| id.to_string()), ["install-cuda-11.8", "install-cudnn-11.8"]);
+        for text in ["", "install-", "install-cuDNN", "uninstall-cudnn", "fly", "verify-11.8", "install-cuda-11.8.0"] {
             assert!(text.parse::<StepId>().is_err(), "{text}");
         }
     }

@@ -2,9 +2,13 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
+use crate::host::Facts;
+use crate::ids::{Recorded, RuleId};
 use crate::operation::{Link, Operation, Run};
 use crate::paths::host_compilers;
+use crate::resolve::Reason;
 use crate::system::Node;
+use crate::version::Want;
 use std::path::{Path, PathBuf};
 
 const CUDA: &str = "Install the CUDA toolkit";
@@ -54,6 +58,16 @@ pub fn install_cuda(context: &StepContext) -> Step {
     out
 }
 
+/// The steps that install the toolkits beside the default one, each with its add-ons.
+pub fn install_further(context: &StepContext) -> Vec<Step> {
+    let of_toolkit = |toolkit: &StepContext| {
+        let steps = std::iter::once(install_cuda(toolkit)).chain(super::add_on::install_beside(toolkit));
+        let named = |step: Step| toolkit.series().map(|series| Step { id: step.id.beside(series), ..step });
+        steps.filter_map(named).collect::<Vec<_>>()
+    };
+    context.further.iter().flat_map(of_toolkit).collect()
+}
+
 /// The step that creates the links of add-on libraries and of the default toolkit.
 pub fn fix_symlinks(context: &StepContext) -> Step {
     const TITLE: &str = "Create the library links";
@@ -62,15 +76,40 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
     };
     let mut acts = Vec::new();
     acts.extend(default_link(context, toolkit));
-    acts.extend(super::add_on::links(context, toolkit));
     let mut why =
         "programs load libX.so.N and compilers use libX.so; links instead of copies, so that one update changes both"
             .to_owned();
-    if let Some(gcc) = context.chosen.cuda.as_ref().and_then(|c| c.side_gcc).filter(|_| context.has_nvcc()) {
-        acts.extend(host_compiler(context, toolkit, gcc));
-        why += &format!("; nvcc uses gcc {gcc} by a link next to its cicc");
+    for (of, toolkit) in context.toolkits().filter_map(|of| Some((of, of.toolkit()?))) {
+        acts.extend(super::add_on::links(of, toolkit));
+        if let Some(gcc) = of.chosen.cuda.as_ref().and_then(|c| c.side_gcc).filter(|_| of.has_nvcc()) {
+            acts.extend(host_compiler(of, toolkit, gcc));
+            let nvcc = of.series().filter(|_| !context.further.is_empty()).map(|series| format!(" of CUDA {series}"));
+            why += &format!("; nvcc{} uses gcc {gcc} by a link next to its cicc", nvcc.unwrap_or_default());
+        }
     }
     step(StepId::FixSymlinks, TITLE, why, acts)
+}
+
+/// Why a toolkit becomes the default one, if several are requested, or another one was the default until now.
+pub fn why_default(context: &StepContext) -> Option<Reason> {
+    let (series, toolkit) = (context.series()?, context.toolkit()?);
+    let before = context.facts.default_toolkit(&context.request.prefix).filter(|before| before.path != toolkit);
+    let before = before.map(|before| before.version.series());
+    let named = match (context.further.is_empty(), before) {
+        (true, None) => return None,
+        (true, Some(_)) if context.request.cuda == Want::Best => "it is the one that this plan sets up",
+        (true, Some(_)) => "it was requested",
+        (false, _) => "it was named first",
+    };
+    let stays = before.map(|before| {
+        format!("; CUDA {before} was the default and stays: `gpusetup use cuda {before}` makes it the default again")
+    });
+    Some(Reason {
+        subject: "default".to_owned(),
+        text: format!("CUDA {series} becomes the default, because {named}{}", stays.unwrap_or_default()),
+        rule: Recorded::Known(RuleId::CudaWanted.into()),
+        source: String::new(),
+    })
 }
 
 /// What makes a toolkit the default one: a link or, if packages keep that link as an alternative, their tool.
@@ -78,11 +117,17 @@ fn default_link(context: &StepContext, toolkit: &Path) -> Option<Act> {
     if super::toolkit_packages::has_alternative(context) {
         return super::toolkit_packages::choose(context, toolkit);
     }
-    let path = context.default_toolkit();
-    let target = toolkit.file_name().map(Path::new).unwrap_or(toolkit).to_owned();
-    let satisfied =
-        matches!(context.facts.node(&path), Some(Node::Link { target: t }) if *t == target || *t == toolkit);
-    Some(Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied })
+    Some(link_to(context.facts, &context.request.prefix, toolkit))
+}
+
+/// The link that makes a toolkit the default one; relative if it is below the prefix, so that both can be moved together.
+pub fn link_to(facts: &Facts, prefix: &Path, toolkit: &Path) -> Act {
+    let path = prefix.join("cuda");
+    let name = toolkit.file_name().filter(|_| toolkit.parent() == Some(prefix));
+    let target = name.map_or(toolkit, Path::new).to_owned();
+    let is_it = |now: &PathBuf| *now == target || now == toolkit;
+    let satisfied = matches!(facts.node(&path), Some(Node::Link { target: now }) if is_it(now));
+    Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied }
 }
 
 /// The links by which a toolkit's nvcc uses an older host compiler than the default one.

@@ -4,7 +4,7 @@
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, estimate};
 use crate::compat::PackageRepository;
-use crate::host::Origin;
+use crate::host::{Facts, Origin, Toolkit};
 use crate::operation::{Operation, Packages, Run};
 use crate::paths::CUDA_ALTERNATIVE;
 use crate::resolve::ChosenToolkit;
@@ -15,6 +15,8 @@ use std::path::Path;
 const TOOL: &str = "update-alternatives";
 /// The name of the alternative.
 const NAME: &str = "cuda";
+/// The priority of a toolkit that no package registered: the system never chooses it by itself before one of packages.
+const UNPACKAGED: &str = "1";
 
 /// The step that installs the toolkit's packages.
 pub fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
@@ -40,11 +42,46 @@ pub fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
 
 /// Whether `/usr/local/cuda` is an alternative of packages, or becomes one.
 pub fn has_alternative(context: &StepContext) -> bool {
-    let is_one = || {
-        let link = context.facts.node(&context.default_toolkit());
-        matches!(link, Some(Node::Link { target }) if target == Path::new(CUDA_ALTERNATIVE))
+    context.chosen.toolkits().any(|cuda| cuda.packages.is_some())
+        || is_alternative(context.facts, &context.request.prefix)
+}
+
+/// Whether the default toolkit's link is an alternative now.
+pub fn is_alternative(facts: &Facts, prefix: &Path) -> bool {
+    let link = facts.node(&prefix.join("cuda"));
+    matches!(link, Some(Node::Link { target }) if target == Path::new(CUDA_ALTERNATIVE))
+}
+
+/// What chooses a toolkit among the alternatives; none if the default toolkit's link is no alternative.
+pub fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Vec<Act>> {
+    if !is_alternative(facts, prefix) {
+        return None;
+    }
+    let now = facts.default_toolkit(prefix);
+    let satisfied = now.is_some_and(|now| now.path == toolkit.path);
+    let path = toolkit.path.display().to_string();
+    let mut acts = Vec::new();
+    // Packages register their own toolkits only.
+    if toolkit.origin != Origin::Dpkg {
+        let link = prefix.join(NAME).display().to_string();
+        let install = Run::new([TOOL, "--install", &link, NAME, &path, UNPACKAGED], 60);
+        acts.push(Act { operation: install.undone_by([TOOL, "--remove", NAME, &path]).into(), satisfied });
+    }
+    // By itself the system chooses the newest toolkit of packages.
+    let newest = facts.toolkits.iter().rfind(|t| t.origin == Origin::Dpkg && t.has_own_directory());
+    let before = now.filter(|now| newest.is_none_or(|newest| newest.path != now.path));
+    let set = Run::new([TOOL, "--set", NAME, &path], 60);
+    let set = match before {
+        Some(before) => set.undone_by([TOOL, "--set", NAME, &before.path.display().to_string()]),
+        None => set.undone_by([TOOL, "--auto", NAME]),
     };
-    context.chosen.cuda.as_ref().is_some_and(|cuda| cuda.packages.is_some()) || is_one()
+    acts.push(Act { operation: set.into(), satisfied });
+    Some(acts)
+}
+
+/// Takes a toolkit out of the alternatives, if it is one.
+pub fn deregister(toolkit: &Path) -> Run {
+    Run::new([TOOL, "--remove", NAME, &toolkit.display().to_string()], 60)
 }
 
 /// Chooses a toolkit among the alternatives, where the system would choose another one by itself: it prefers the newest.
@@ -53,8 +90,10 @@ pub fn choose(context: &StepContext, toolkit: &Path) -> Option<Act> {
     let chosen =
         matches!(context.facts.node(Path::new(CUDA_ALTERNATIVE)), Some(Node::Link { target }) if target == toolkit);
     let version = cuda.version();
-    let is_newer = |t: &crate::host::Toolkit| t.origin == Origin::Dpkg && t.version.series() > version.series();
-    if cuda.packages.is_some() && !context.facts.toolkits.iter().any(is_newer) {
+    let is_newer = |t: &Toolkit| t.origin == Origin::Dpkg && t.version.series() > version.series();
+    let newer_comes =
+        context.chosen.toolkits().any(|t| t.packages.is_some() && t.version().series() > version.series());
+    if cuda.packages.is_some() && !newer_comes && !context.facts.toolkits.iter().any(is_newer) {
         return None;
     }
     let path = toolkit.display().to_string();

@@ -55,6 +55,14 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
             asks.push(Run::ask(["ldconfig", "-p"], Some(soname)));
         }
     }
+    for further in context.further.iter().filter(|further| further.has_component("cuda_nvcc")) {
+        let Some((toolkit, series)) = further.toolkit().zip(further.series()) else { continue };
+        let nvcc = toolkit.join("bin/nvcc").display().to_string();
+        asks.push(Run::ask([nvcc.as_str(), "--version"], Some(format!("release {series}"))));
+        if further.has_component("cuda_cudart") {
+            asks.push(compile::operation(&nvcc, context.facts));
+        }
+    }
     let acts = asks.into_iter().map(|ask| Act { operation: ask.into(), satisfied: converged }).collect();
     step(StepId::Verify, "Verify the installation", "the exit status of an installer is no proof", acts)
 }

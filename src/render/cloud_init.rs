@@ -75,7 +75,9 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         (None, _) => key("driver", "none"),
     }
     let none = || "none".to_owned();
-    key("cuda", &plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string()));
+    let further = plan.selection.toolkits.iter().skip(1).map(|toolkit| toolkit.cuda.version.to_string());
+    let default = plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string());
+    key("cuda", &std::iter::once(default).chain(further).collect::<Vec<_>>().join(","));
     key("cudnn", &plan.selection.cudnn.as_ref().map_or_else(none, |c| c.version.to_string()));
     let add_ons = plan.selection.add_ons.iter().map(|(id, chosen)| format!("{id}=={}", chosen.version));
     let add_ons: Vec<_> = add_ons.chain(plan.request.companions.iter().map(ToString::to_string)).collect();

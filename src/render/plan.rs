@@ -7,7 +7,7 @@ use crate::operation::{Download, Operation, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
 use crate::resolve::{PythonPackage, Request, summary};
-use crate::text::{about, bytes, count, visible, wrapped};
+use crate::text::{about, bytes, count, one_line, visible, wrapped};
 use similar::TextDiff;
 use std::borrow::Cow;
 
@@ -156,8 +156,8 @@ fn diff(path: &str, before: &str, after: &str, paint: Paint) -> String {
     text.lines().map(line).collect()
 }
 
-/// The columns of the longest step id.
-const STEP_ID: usize = 17;
+/// The columns of step ids at least.
+const LEAST_STEP_ID: usize = 17;
 
 /// Steps that are left out have a line only if somebody asked for them.
 fn in_a_line(plan: &Plan, step: &Step, paint: Paint, width: usize) -> String {
@@ -167,8 +167,21 @@ fn in_a_line(plan: &Plan, step: &Step, paint: Paint, width: usize) -> String {
         State::Skipped if is_asked_for(&plan.request, step.id) => format!(" (left out: {})", step.why).into(),
         State::Skipped => return String::new(),
     };
-    let first = format!("{} {:<STEP_ID$} ", mark(step, paint), step.id.to_string());
-    wrapped(&first, &format!("{}{}{note}", step.title, cost(step)), width)
+    let ids = plan.steps.iter().map(|step| step.id.to_string().len());
+    let longest = ids.max().unwrap_or(0).max(LEAST_STEP_ID);
+    let first = format!("{} {:<longest$} ", mark(step, paint), step.id.to_string());
+    let mut out = wrapped(&first, &format!("{}{}{note}", step.title, cost(step)), width);
+    // Files of people are not changed unseen.
+    step.operations.iter().for_each(|act| out += &edited_lines(act, paint));
+    out
+}
+
+/// The lines that an operation takes out of a file of somebody else's, or changes there.
+fn edited_lines(act: &Act, paint: Paint) -> String {
+    let Operation::EditFile(edit) = &act.operation else { return String::new() };
+    let coloured = |line: String| if line.starts_with('-') { paint.red(&line) } else { paint.green(&line) };
+    let lines: String = edit.diff().into_iter().map(|line| format!("      {}\n", coloured(line))).collect();
+    format!("    {}\n{lines}", one_line(&edit.path.to_string_lossy()))
 }
 
 fn is_asked_for(request: &Request, step: StepId) -> bool {
@@ -196,7 +209,7 @@ fn in_full(step: &Step, paint: Paint, width: usize) -> String {
     let mut out = wrapped(&format!("{} ", mark(step, paint)), &head, width);
     out += &paint.dim(wrapped("    ", &step.why, width).trim_end());
     out += "\n";
-    out.extend(step.operations.iter().map(|act| operation(act, paint, width)));
+    out.extend(step.operations.iter().map(|act| operation(act, paint, width) + &edited_lines(act, paint)));
     out
 }
 

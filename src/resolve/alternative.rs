@@ -4,6 +4,7 @@ use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
 use super::search::{Telling, nearest, summary};
+use super::wanted::eased;
 use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
 use crate::compat::{AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
 use crate::host::assumed_gpus;
@@ -160,7 +161,8 @@ fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<It
     let shorter = shorter.chain(shortened(&request.cuda).map(|cuda| Request { cuda, ..request.clone() }));
     let alone = request.driver.is_wanted().then_some(DRIVER_ALONE).into_iter().flatten();
     let eased = EASINGS.into_iter().chain(alone).map(|ease| ease(request)).chain(without_companions(request));
-    let all = other_frameworks(database, request).into_iter().chain(known).chain(shorter).chain(eased);
+    let known = known.chain(request.nearest_beside(database));
+    let all = request.without_one().chain(other_frameworks(database, request)).chain(known).chain(shorter).chain(eased);
     all.filter(move |smaller| smaller != request)
 }
 
@@ -187,6 +189,7 @@ const EASINGS: [fn(&Request) -> Request; 8] = [
     |request| Request { add_ons: BTreeMap::new(), ..request.clone() },
     |request| Request {
         cuda: eased(&request.cuda),
+        further: Vec::new(),
         cudnn: eased(&request.cudnn),
         add_ons: request.eased_add_ons(),
         ..request.clone()
@@ -232,10 +235,6 @@ where
     std::iter::successors(first, shorter).filter_map(|text| text.parse().ok())
 }
 
-fn eased<V>(want: &Want<V>) -> Want<V> {
-    if want.is_wanted() { Want::Best } else { Want::Nothing }
-}
-
 /// A hint with the command for a request and its result.
 fn as_hint(host: &KnownHost, asks: Request, why: &'static str, gives: String) -> Hint {
     let request = without_left_out(host, &asks).options();
@@ -268,6 +267,7 @@ impl Request {
         Self {
             driver: eased(&self.driver),
             cuda: eased(&self.cuda),
+            further: Vec::new(),
             cudnn: eased(&self.cudnn),
             add_ons: self.eased_add_ons(),
             modules: None,
@@ -277,7 +277,8 @@ impl Request {
         }
     }
 
-    fn eased_add_ons(&self) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
+    /// The same add-ons in any version.
+    pub(super) fn eased_add_ons(&self) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
         self.add_ons.iter().map(|(id, want)| (*id, eased(want))).collect()
     }
 
@@ -285,6 +286,7 @@ impl Request {
     pub fn driver_alone(&self) -> Self {
         Self {
             cuda: Want::Nothing,
+            further: Vec::new(),
             cudnn: Want::Nothing,
             add_ons: BTreeMap::new(),
             components: Vec::new(),
@@ -292,6 +294,17 @@ impl Request {
             frameworks: Vec::new(),
             ..self.clone()
         }
+    }
+
+    /// The same request with the nearest known releases instead of an unknown one beside the default toolkit.
+    fn nearest_beside<'r>(&'r self, database: &'r Database) -> impl Iterator<Item = Self> + 'r {
+        self.further.iter().enumerate().flat_map(move |(n, further)| {
+            nearest(database, &further.cuda).into_iter().filter_map(move |version| {
+                let mut request = self.clone();
+                request.further[n].cuda = version.to_string().parse().ok()?;
+                Some(request)
+            })
+        })
     }
 
     /// What a request adds to a lock file, which has the versions.
@@ -330,6 +343,7 @@ impl Request {
         if self.cuda.is_wanted() && self.cuda != Want::Best {
             say("--cuda", &self.cuda.to_string());
         }
+        self.further.iter().for_each(|further| say("--cuda", &further.cuda.to_string()));
         if self.cudnn != Want::Best && self.cuda.is_wanted() {
             say("--cudnn", &self.cudnn.to_string());
         }

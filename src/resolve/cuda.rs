@@ -41,6 +41,8 @@ pub struct SearchContext<'a, 'f> {
     packages: Option<(&'a PackageRepository, &'a ToolkitPackages)>,
     /// The toolkits already installed in the prefix that can satisfy the request.
     installed: Vec<&'f InstalledToolkit>,
+    /// The series of the one that is the default.
+    default: Option<CudaVersion>,
     /// The requested add-ons, in the database's order.
     pub add_ons: Vec<WantedAddOn<'a>>,
 }
@@ -55,6 +57,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
         let here = |t: &&InstalledToolkit| t.path.parent() == Some(&request.prefix);
         Self {
             installed: facts.toolkits.iter().filter(of_use).filter(here).collect(),
+            default: facts.default_toolkit(&request.prefix).map(|toolkit| toolkit.version.series()),
             kinds: Card::kinds(cards).map(|(n, card)| (n, card, architecture(database, card))).collect(),
             arch: super::cuda_arch(&facts.machine.arch),
             gcc: facts.gcc_major().or_else(|| distributions_gcc(distribution, facts)),
@@ -153,7 +156,10 @@ pub fn preferred<'a, 's>(
     let natives_first = move || on.published.toolkits().skip(later).chain(on.published.toolkits().take(later));
     let keeps = on.keeps_toolkits() && !on.installed.is_empty();
     let is_kept = move |t: &PublishedToolkit| keeps && on.installed(t.release.version).is_some();
-    let kept = keeps.then(natives_first).into_iter().flatten().filter(is_kept);
+    let kept = move || keeps.then(natives_first).into_iter().flatten().filter(is_kept);
+    // The default one, which somebody may have chosen, stays the default.
+    let is_default = move |t: &PublishedToolkit| on.default == Some(t.release.version.series());
+    let kept = kept().filter(is_default).chain(kept().filter(move |t| !is_default(t)));
     kept.chain(natives_first().filter(move |t| !is_kept(t)))
 }
 

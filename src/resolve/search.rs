@@ -2,6 +2,7 @@
 //! both. There are so few candidates that no solver is needed; each refusal keeps its rule.
 
 use super::add_on::{self, ChosenAddOn, refused_for};
+use super::beside::{Further, FurtherSearch, are_apart, other_add_ons};
 use super::component::Part;
 use super::cuda::{SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit};
 use super::driver::{Candidate, Candidates, none_fits, outranked, refused, staying};
@@ -12,8 +13,8 @@ use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Conflict, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
-    SelectedCuda, SelectedDriver, Selection, ToolkitMethod, toolkit_method,
+    Card, Change, Conflict, Hint, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn,
+    SelectedComponent, SelectedCuda, SelectedDriver, SelectedToolkit, Selection, ToolkitMethod, toolkit_method,
 };
 use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short};
@@ -38,6 +39,8 @@ pub struct Resolution<'a> {
     pub parts: Vec<Part<'a>>,
     /// The add-ons, in the database's order.
     pub add_ons: Vec<ChosenAddOn<'a>>,
+    /// The toolkits beside that one, which is the default.
+    pub further: Vec<Further<'a>>,
     /// Why each part of the choice was made.
     pub reasons: Vec<Reason>,
     /// Why newer candidates were not chosen.
@@ -46,6 +49,13 @@ pub struct Resolution<'a> {
     pub cautions: Vec<String>,
     /// How the requested frameworks are installed.
     pub python: Vec<PythonPackage>,
+}
+
+impl<'a> Resolution<'a> {
+    /// All toolkits, the default one first.
+    pub fn toolkits(&self) -> impl Iterator<Item = &Toolkit<'a>> {
+        self.cuda.iter().chain(self.further.iter().filter_map(|further| further.chosen.cuda.as_ref()))
+    }
 }
 
 impl Resolution<'_> {
@@ -63,6 +73,8 @@ impl Resolution<'_> {
     /// The chosen versions, for printing and for the plan.
     pub fn selection(&self) -> Selection {
         let mut add_ons = self.selected_add_ons();
+        let all = std::iter::once(self).chain(self.further.iter().map(|further| &further.chosen));
+        let toolkits = all.filter(|_| !self.further.is_empty()).filter_map(Self::selected_toolkit).collect();
         Selection {
             driver: self.driver.as_ref().map(|d| SelectedDriver {
                 version: d.version,
@@ -70,14 +82,24 @@ impl Resolution<'_> {
                 modules: d.modules,
                 method: d.install.method(),
             }),
-            cuda: self.cuda.as_ref().map(|c| SelectedCuda {
-                version: c.version(),
-                components: self.parts.iter().filter(|part| !part.beside).map(selected).collect(),
-                method: c.packages.map(|_| ToolkitMethod::Repository),
-            }),
+            cuda: self.selected_cuda(),
             cudnn: add_ons.remove(&AddOnId::CUDNN),
             add_ons,
+            toolkits,
         }
+    }
+
+    fn selected_cuda(&self) -> Option<SelectedCuda> {
+        self.cuda.as_ref().map(|c| SelectedCuda {
+            version: c.version(),
+            components: self.parts.iter().filter(|part| !part.beside).map(selected).collect(),
+            method: c.packages.map(|_| ToolkitMethod::Repository),
+        })
+    }
+
+    fn selected_toolkit(&self) -> Option<SelectedToolkit> {
+        let mut add_ons = self.selected_add_ons();
+        Some(SelectedToolkit { cuda: self.selected_cuda()?, cudnn: add_ons.remove(&AddOnId::CUDNN), add_ons })
     }
 
     fn selected_add_ons(&self) -> BTreeMap<AddOnId, SelectedAddOn> {
@@ -241,6 +263,8 @@ fn search<'a>(
     // A toolkit that the driver does not run can still compile.
     let without = is_left_out.then_some(None);
     let ground = SearchContext::new(host, request, cards);
+    let alone: Vec<_> = request.further.iter().map(|further| (&further.cuda, request.alone(further))).collect();
+    let further = &searches(host, &alone, cards)?;
     // Drivers for which nothing fits.
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
     for driver in drivers.fit.iter().chain(&staying).map(Some).chain(without) {
@@ -249,7 +273,7 @@ fn search<'a>(
         if driver.is_some_and(hopeless) {
             continue;
         }
-        let Some(layers) = layers(&ground, driver) else {
+        let Some((layers, beside)) = layers(&ground, driver).zip(layers_beside(further, driver)) else {
             tried.push(driver);
             continue;
         };
@@ -266,20 +290,31 @@ fn search<'a>(
             // Some versions have several reasons; only one of them is put into words.
             rejected.extend(all.into_iter().map(|(version, why)| match why {
                 PassedOver::Refused(refusal) => refusal.rejection(&Subject::Driver(version), told),
-                PassedOver::Tried(driver) => unlayered(&ground, Some(driver)).rejection(driver, told),
+                PassedOver::Tried(driver) => without_layers(&ground, told, further, Some(driver)).of_driver(driver),
             }));
         }
         if telling == Telling::All {
             rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
         }
-        let found = resolution(&ground, told, driver, layers, rejected);
-        return Ok(if is_left_out { Resolution { driver: None, staying: staying.clone(), ..found } } else { found });
+        let stays = |found| match is_left_out {
+            true => Resolution { driver: None, staying: staying.clone(), ..found },
+            false => found,
+        };
+        let mut found = stays(resolution(&ground, told, driver, layers, rejected));
+        for (search, (way, layers)) in further.iter().zip(beside) {
+            let (on, told) = &search.ways[way];
+            let chosen = stays(resolution(on, told, driver, layers, Vec::new()));
+            found.reasons.extend(reasons_beside(request, &chosen, way));
+            found.further.push(Further { request: on.request.clone(), chosen });
+        }
+        are_apart(request, &found)?;
+        return Ok(found);
     }
     // Why there is no toolkit even for none says more than that the driver runs none.
     let first = if is_left_out { tried.last() } else { tried.first() };
     Err(match (telling, first) {
         (Telling::Trial, _) => Conflict::untold(),
-        (_, Some(first)) => unlayered(&ground, *first).conflict(told),
+        (_, Some(first)) => without_layers(&ground, told, further, *first),
         (_, None) => Conflict::new(RuleId::DriverWanted, "no driver fits"),
     })
 }
@@ -446,15 +481,12 @@ impl Unlayered<'_> {
             }
         }
     }
+}
 
-    /// The rejection of the driver.
-    fn rejection(&self, driver: &Candidate, told: &Explanation) -> Rejection {
-        let conflict = self.conflict(told);
-        Rejection {
-            candidate: format!("driver {}", driver.version),
-            because: conflict.sentence,
-            rule: conflict.rule.into(),
-        }
+impl Conflict {
+    /// The rejection of a driver by this refusal.
+    fn of_driver(self, driver: &Candidate) -> Rejection {
+        Rejection { candidate: format!("driver {}", driver.version), because: self.sentence, rule: self.rule.into() }
     }
 }
 
@@ -518,6 +550,60 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Option<
         }
     }
     None
+}
+
+/// The ways to search for the toolkits beside the default one.
+fn searches<'s, 'a: 's, 'f: 's>(
+    host: &KnownHost<'a, 'f>,
+    alone: &'s [(&'s Want<CudaVersion>, Vec<Request>)],
+    cards: &'s [Rc<Card>],
+) -> Result<Vec<FurtherSearch<'s, 'a>>, Conflict> {
+    let search = |(wanted, ways): &'s (&'s Want<CudaVersion>, Vec<Request>)| {
+        let way = |request: &'s Request| {
+            host.named(request)?;
+            Ok((SearchContext::new(host, request, cards), told(host, request, cards)))
+        };
+        Ok(FurtherSearch { wanted, ways: ways.iter().map(way).collect::<Result<_, Conflict>>()? })
+    };
+    alone.iter().map(search).collect()
+}
+
+/// The layers of each toolkit beside the default one, with the number of the way to ask that gave them; none if one does not fit.
+fn layers_beside<'a>(
+    further: &[FurtherSearch<'_, 'a>],
+    driver: Option<&Candidate>,
+) -> Option<Vec<(usize, Layers<'a>)>> {
+    let first = |search: &FurtherSearch<'_, 'a>| {
+        { search.ways.iter().enumerate() }.find_map(|(way, (on, _))| Some((way, layers(on, driver)?)))
+    };
+    further.iter().map(first).collect()
+}
+
+/// Why not all requested toolkits and their add-ons fit a driver.
+fn without_layers(
+    on: &SearchContext,
+    told: &Explanation,
+    further: &[FurtherSearch],
+    driver: Option<&Candidate>,
+) -> Conflict {
+    let fits_none = |search: &&FurtherSearch| search.ways.iter().all(|(on, _)| layers(on, driver).is_none());
+    let beside = further.iter().find(fits_none).filter(|_| layers(on, driver).is_some());
+    let (wanted, on, told) = match beside.and_then(|search| Some((search.wanted, search.ways.last()?))) {
+        Some((wanted, (on, told))) => (wanted, on, told),
+        None => (&told.request.cuda, on, told),
+    };
+    let conflict = unlayered(on, driver).conflict(told);
+    if further.is_empty() { conflict } else { conflict.of_toolkit(wanted) }
+}
+
+/// The reasons of a toolkit beside the default one, which name it.
+fn reasons_beside(request: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
+    let Some(series) = chosen.cuda.as_ref().map(|toolkit| toolkit.release.version.series()) else { return Vec::new() };
+    let differing = other_add_ons(request, chosen, way);
+    let explains = |reason: &&Reason| differing.iter().all(|other| other.subject != reason.subject);
+    let usual = chosen.reasons.iter().filter(explains).cloned();
+    let named = |reason: Reason| Reason { subject: format!("{} {series}", reason.subject), ..reason };
+    usual.chain(differing.iter().cloned()).map(named).collect()
 }
 
 /// The release of each requested add-on that fits a toolkit, or the first required add-on of which none does. Another one that
@@ -624,5 +710,9 @@ pub fn summary(selection: &Selection) -> String {
     let cuda = selection.cuda.as_ref().map(|c| format!("CUDA {}{}", c.version, of(c)));
     let cudnn = selection.cudnn.as_ref().map(|c| format!("cuDNN {}", c.version));
     let add_ons = selection.add_ons.iter().map(|(id, chosen)| format!("{id} {}", chosen.version));
-    [driver, cuda, cudnn].into_iter().flatten().chain(add_ons).collect::<Vec<_>>().join(" + ")
+    let further = selection.toolkits.iter().skip(1).map(|toolkit| {
+        let SelectedToolkit { cuda, cudnn, add_ons } = toolkit.clone();
+        summary(&Selection { cuda: Some(cuda), cudnn, add_ons, ..Selection::default() })
+    });
+    [driver, cuda, cudnn].into_iter().flatten().chain(add_ons).chain(further).collect::<Vec<_>>().join(" + ")
 }

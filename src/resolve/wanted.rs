@@ -16,6 +16,11 @@ pub struct WantedAddOn<'a> {
     pub kept: Vec<(AddOnVersion, Option<u16>)>,
 }
 
+/// Any version of what is wanted.
+pub fn eased<V>(want: &Want<V>) -> Want<V> {
+    if want.is_wanted() { Want::Best } else { Want::Nothing }
+}
+
 impl Request {
     /// The requested version of an add-on.
     pub fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {

@@ -23,10 +23,7 @@ fn workers() -> usize {
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
     bench();
-    let seed = match std::env::var("GPUSETUP_SEED") {
-        Ok(seed) => seed.parse().expect("GPUSETUP_SEED is a number"),
-        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970").as_secs(),
-    };
+    let seed = seed();
     println!("  seed {seed}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let archive = short::archive(folder.path());
@@ -71,6 +68,14 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
     assert_eq!(all, ROUNDS);
 }
 
+/// The seed that is given, or one of the clock.
+pub fn seed() -> u64 {
+    match std::env::var("GPUSETUP_SEED") {
+        Ok(seed) => seed.parse().expect("GPUSETUP_SEED is a number"),
+        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970").as_secs(),
+    }
+}
+
 /// What all rounds share.
 struct Round<'a> {
     base: &'a Host,
@@ -112,7 +117,7 @@ fn takes(host: &Host, arguments: &[&str]) -> Duration {
 }
 
 /// Starts gpusetup and kills it after a while, and nothing of what it started.
-fn killed(host: &Host, arguments: &[&str], after: Duration) {
+pub fn killed(host: &Host, arguments: &[&str], after: Duration) {
     let mut running = host.gpusetup_starts(arguments);
     std::thread::sleep(after);
     running.kill().expect("it was ours to kill");
@@ -120,7 +125,7 @@ fn killed(host: &Host, arguments: &[&str], after: Duration) {
 }
 
 /// Calls gpusetup until it no longer says that what it started before is still at work.
-fn when_free(host: &Host, arguments: &[&str]) -> host::Said {
+pub fn when_free(host: &Host, arguments: &[&str]) -> host::Said {
     let began = Instant::now();
     loop {
         let said = host.gpusetup_plain(arguments);
@@ -132,7 +137,7 @@ fn when_free(host: &Host, arguments: &[&str]) -> host::Said {
 }
 
 /// Waits until nothing runs in a host any more.
-fn alone(host: &Host) {
+pub fn alone(host: &Host) {
     let began = Instant::now();
     while host.is_at_work() {
         assert!(began.elapsed() < Duration::from_secs(120), "something still runs in {}", host.root().display());
@@ -141,11 +146,17 @@ fn alone(host: &Host) {
 }
 
 /// Numbers from 0 to 1 that follow from a seed (splitmix64).
-struct Fractions(u64);
+pub struct Fractions(u64);
 
 impl Fractions {
+    /// Those of a seed.
+    pub fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next one.
     #[allow(clippy::cast_precision_loss)] // 53 bits are what a f64 holds
-    fn next(&mut self) -> f64 {
+    pub fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

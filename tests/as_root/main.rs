@@ -48,4 +48,5 @@ mod secure_boot;
 mod settings;
 mod suites;
 mod toolkit_repository;
+mod toolkits;
 mod vm;

@@ -10,7 +10,7 @@ use gpusetup::host::{Facts, InstalledCompanion, InstalledDriver, NvSwitch, Origi
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, State, plan};
 use gpusetup::render::script::sh;
-use gpusetup::resolve::{Conflict, Method, Prefer, Request, Settings, summary};
+use gpusetup::resolve::{Conflict, FurtherRequest, Method, Prefer, Request, Settings, summary};
 use gpusetup::text::quoted;
 use gpusetup::version::Want;
 use serde::Deserialize;
@@ -53,6 +53,9 @@ struct Host {
     driver_by: Option<Origin>,
     #[serde(default)]
     toolkits: Vec<String>,
+    /// The toolkits that are asked for, the default one first.
+    #[serde(default)]
+    cuda: Vec<String>,
     #[serde(default)]
     frameworks: Vec<String>,
     prefer: Option<Prefer>,
@@ -171,8 +174,11 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     }
     let facts = with(facts, &host.set);
     let driver = if host.toolkit_alone { Want::Nothing } else { Want::Best };
+    let mut wanted = host.cuda.iter().map(|text| text.parse().expect("a request"));
     let request = Request {
         driver,
+        cuda: wanted.next().unwrap_or(Want::Best),
+        further: wanted.map(|cuda| FurtherRequest { cuda, locked: None }).collect(),
         frameworks: host.frameworks.clone(),
         brought_cuda: None,
         prefer: host.prefer.unwrap_or(Prefer::Stable),

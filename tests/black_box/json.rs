@@ -28,7 +28,9 @@ fn commands() -> Vec<Vec<String>> {
 fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
     let repository = env!("CARGO_MANIFEST_DIR");
     let text = match command {
-        "facts" | "status" | "reboot-required" => format!("--root {tree}"),
+        "facts" | "list" | "status" | "reboot-required" => format!("--root {tree}"),
+        "prune" => format!("--root {tree} --dry-run"),
+        "use" => format!("cuda 12.8 --root {tree} --yes"),
         "plan" => format!("--root {tree} --gpu h100"),
         "apply" => format!("--root {tree} --gpu h100 --for torch==2.9 --driver none --cuda none --yes"),
         "resume" | "rollback" | "uninstall" => format!("--root {tree} --yes"),
@@ -64,6 +66,12 @@ fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
     Some(text.split_whitespace().map(str::to_owned).collect())
 }
 
+/// With a toolkit for `use` to choose.
+fn with_toolkit(tree: Tree) -> Tree {
+    tree.write("usr/local/cuda-12.8/version.json", "{\"cuda\": {\"version\": \"12.8.1\"}}");
+    tree
+}
+
 /// The one JSON value on standard output.
 fn alone(ran: &Ran, what: &str) -> Value {
     serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{what}: {e}\n{}{}", ran.out, ran.err))
@@ -73,7 +81,7 @@ fn alone(ran: &Ran, what: &str) -> Value {
 fn every_command_prints_one_json_value() {
     for path in commands() {
         let name = path.join(" ");
-        let (tree, folder) = (Tree::debian_12(), tempfile::tempdir().expect("a temporary folder"));
+        let (tree, folder) = (with_toolkit(Tree::debian_12()), tempfile::tempdir().expect("a temporary folder"));
         let [tree, place] = [tree.path(), folder.path()].map(|path| path.to_str().expect("UTF-8").to_owned());
         let own = arguments(&name, &tree, &place).unwrap_or_else(|| panic!("{name} is new: say how it is called"));
         let all: Vec<_> =

@@ -68,6 +68,7 @@ mod status;
 mod stock;
 mod strangers;
 mod toolkit_method;
+mod toolkits;
 mod update;
 mod user_data;
 mod ux;

@@ -7,7 +7,7 @@ use gpusetup::database::embedded;
 use gpusetup::exit::Exit;
 use gpusetup::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::ids::{AddOnRule, Rule, RuleId};
-use gpusetup::resolve::{ChosenDriver, Conflict, Hint, Method, Request, Resolution, resolve};
+use gpusetup::resolve::{ChosenDriver, Conflict, FurtherRequest, Hint, Method, Request, Resolution, resolve};
 use gpusetup::version::{CudaVersion, Want};
 
 const HOSTS: usize = 3000;
@@ -366,4 +366,50 @@ fn a_toolkit_of_archives_is_kept_where_runfiles_run() {
     let again = resolve(&database, &facts, &no_wishes()).expect("an answer");
     assert!(again.parts.is_empty(), "{:?}", again.parts);
     assert!(!again.reasons.iter().any(|reason| reason.text.contains("libxml2")), "{:?}", again.reasons);
+}
+
+#[test]
+fn toolkits_side_by_side_are_those_that_each_gets_alone() {
+    let database = embedded();
+    let fleet = Fleet::new(&database);
+    let (mut held, mut refused) = (0, 0);
+    for n in 0..HOSTS {
+        let (facts, request) = fleet.host(n);
+        let request = Request { frameworks: Vec::new(), ..request };
+        if !request.cuda.is_wanted() {
+            continue;
+        }
+        let series = database.cuda[n * 7 % database.cuda.len()].version.series();
+        let other: Want<CudaVersion> = series.to_string().parse().expect("a request");
+        let both = Request { further: vec![FurtherRequest { cuda: other.clone(), locked: None }], ..request.clone() };
+        let both = resolve(&database, &facts, &both);
+        let first = resolve(&database, &facts, &request);
+        let second = resolve(&database, &facts, &Request { cuda: other, ..request });
+        let Ok(first) = first else {
+            assert!(both.is_err(), "host {n}: the default toolkit does not fit alone");
+            refused += 1;
+            continue;
+        };
+        let Ok(second) = second else { continue };
+        let driver = |r: &Resolution| r.driver.as_ref().map(|d| (d.version, d.modules));
+        let chosen = |r: &Resolution| r.cuda.as_ref().map(|c| c.release.version);
+        let is_apart = chosen(&first).is_some_and(|version| version.series() != series);
+        if driver(&first) != driver(&second) || !is_apart {
+            continue;
+        }
+        let both = both.unwrap_or_else(|conflict| panic!("host {n}: each fits this driver alone, but: {conflict}"));
+        let selected: Vec<_> = both.selection().toolkits;
+        for (selected, alone) in selected.iter().zip([&first, &second]) {
+            let alone = alone.selection();
+            assert_eq!(Some(&selected.cuda), alone.cuda.as_ref(), "host {n}");
+            assert_eq!((&selected.cudnn, &selected.add_ons), (&alone.cudnn, &alone.add_ons), "host {n}");
+        }
+        let runs = |release: CudaVersion| {
+            let minimum = database.cuda.iter().find(|c| c.version == release).map(|c| c.minimum_driver);
+            both.driver.as_ref().is_none_or(|driver| minimum.is_some_and(|minimum| driver.version >= minimum))
+        };
+        assert!(both.toolkits().all(|toolkit| runs(toolkit.release.version)), "host {n}");
+        held += 1;
+    }
+    assert!(held > 50 && refused > 50, "{held} hosts had both, {refused} none");
 }

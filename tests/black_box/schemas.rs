@@ -3,12 +3,14 @@
 
 use crate::common::Tree;
 use crate::schema::{FILES, mistakes};
+use gpusetup::apply::Pruned;
 use gpusetup::apply::result::RunResult;
 use gpusetup::bundle::Manifest;
 use gpusetup::container::{Checked, Translated};
 use gpusetup::doctor::{Collected, Report};
 use gpusetup::gpus::GpuReport;
 use gpusetup::host::Facts;
+use gpusetup::listing::Listing;
 use gpusetup::mig::{AssertedHost, ExportedHost, ListedHost, PlannedHost, RestoredHost};
 use gpusetup::nvidia::{Cuda, Nvml};
 use gpusetup::plan::{LockFile, Plan};
@@ -35,6 +37,7 @@ fn generated() -> BTreeMap<String, Value> {
         ),
         ("facts", schema::<Facts>("What `gpusetup facts --json` prints, and `--facts` reads")),
         ("gpus", schema::<GpuReport>("What `gpusetup facts --gpus --json` prints")),
+        ("list", schema::<Listing>("What `gpusetup list --json` prints")),
         ("lock", schema::<LockFile>("The lock file: what `gpusetup plan --lock` writes, and `--locked` reads")),
         ("mig-restore", schema::<RestoredHost>("What `gpusetup mig restore --json` prints")),
         ("mig-assert", schema::<AssertedHost>("What `gpusetup mig assert --json` prints")),
@@ -42,6 +45,7 @@ fn generated() -> BTreeMap<String, Value> {
         ("mig-list", schema::<ListedHost>("What `gpusetup mig list --json` prints")),
         ("mig-plan", schema::<PlannedHost>("What `gpusetup mig plan --json` prints")),
         ("nvml", schema::<Nvml>("What NVML, the driver's management library, says")),
+        ("prune", schema::<Pruned>("What `gpusetup prune --json` prints")),
         ("plan", schema::<Plan>("What `gpusetup plan --json` prints, and `gpusetup apply` reads")),
         (
             "result",

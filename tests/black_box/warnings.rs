@@ -97,7 +97,7 @@ fn every_refusal_leads_to_a_command() {
             "--driver",
             "gpusetup db list drivers",
         ),
-        (&["plan", "--cuda", "12", "--cuda", "13"], "only once", "gpusetup plan --cuda 13"),
+        (&["plan", "--cudnn", "8", "--cudnn", "9"], "only once", "gpusetup plan --cudnn 9"),
         (&["explain", "rtx 6000"], "could be any of", "gpusetup db list gpus --for 'rtx 6000'"),
         (&["explain", "mi300x"], "is a GPU of AMD", "gpusetup db list gpus"),
     ] {

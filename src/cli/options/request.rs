@@ -6,9 +6,11 @@ use crate::compat::{AddOnId, Database, EngineId, ModuleFlavour};
 use crate::database::age;
 use crate::exit::Exit;
 use crate::host::{MachineKind, bus_address};
-use crate::resolve::{CONTAINER_HOST, ContainerRequest, DriverFile, Method, Prefer, Request, Settings, ToolkitMethod};
+use crate::resolve::{
+    CONTAINER_HOST, ContainerRequest, DriverFile, FurtherRequest, Method, Prefer, Request, Settings, ToolkitMethod,
+};
 use crate::text::{count, quoted};
-use crate::version::{AddOnVersion, DriverVersion, Want};
+use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
 use clap::{Args, ValueEnum};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -26,9 +28,10 @@ pub struct RequestOptions {
     /// CUDA toolkit version: 12.8, 12.8.1, ">=12.4, <13", latest, none
     ///
     /// Of the versions that match and fit, gpusetup chooses an installed one (unless `latest`), then the newest that the driver branch
-    /// runs natively, then the newest that runs through minor-version compatibility.
-    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
-    pub cuda: Option<String>,
+    /// runs natively, then the newest that runs through minor-version compatibility. May be given several times, for toolkits side by
+    /// side: the first is the default, and each gets the add-ons that fit it.
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA", value_delimiter = ',')]
+    pub cuda: Vec<String>,
     /// cuDNN version: 9, 9.10.2.21, latest, none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
     pub cudnn: Option<String>,
@@ -252,6 +255,28 @@ impl RequestOptions {
         Ok((want("driver", version, true)?, Some(flavour)))
     }
 
+    /// The default toolkit, and those beside it.
+    fn toolkits(&self, layer: bool) -> Result<(Want<CudaVersion>, Vec<FurtherRequest>), Problem> {
+        // A config file may have several in one text.
+        let parts: Vec<_> = self.cuda.iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
+        let texts = whole_ranges(&parts);
+        let Some((first, others)) = texts.split_first() else { return Ok((want("cuda", None, layer)?, Vec::new())) };
+        let further =
+            others.iter().map(|text| Ok(FurtherRequest { cuda: want("cuda", Some(text), true)?, locked: None }));
+        let further: Vec<_> = further.collect::<Result<_, Problem>>()?;
+        let first = want("cuda", Some(first), true)?;
+        let leaves_out = !first.is_wanted() || further.iter().any(|other| !other.cuda.is_wanted());
+        if leaves_out && !further.is_empty() {
+            return Err(Problem::usage("--cuda: `none` leaves the toolkit out, but another --cuda names one").attempt(
+                format!(
+                    "gpusetup plan --cuda {}",
+                    quoted(texts.iter().find(|text| *text != "none").map_or("none", |text| text))
+                ),
+            ));
+        }
+        Ok((first, further))
+    }
+
     /// The driver's runfile that is named.
     fn given_driver(&self, driver_is_wanted: bool) -> Result<Option<DriverFile>, Problem> {
         let Some(file) = self.driver_file.as_deref() else { return Ok(None) };
@@ -301,10 +326,13 @@ impl RequestOptions {
         };
         let (driver, modules) = self.driver_and_modules(with_driver)?;
         let driver_is_wanted = driver.is_wanted();
+        let (cuda, further) = self.toolkits(with_toolkit)?;
+        let has_toolkit = with_toolkit && (cuda.is_wanted() || self.cuda.is_empty());
         Ok(Request {
             driver,
-            cuda: want("cuda", self.cuda.as_deref(), with_toolkit)?,
-            cudnn: want("cudnn", self.cudnn.as_deref(), with_toolkit && self.cuda.as_deref() != Some("none"))?,
+            cudnn: want("cudnn", self.cudnn.as_deref(), has_toolkit)?,
+            cuda,
+            further,
             add_ons: add_ons(&self.with)?,
             companions: BTreeSet::new(),
             frameworks: whole_ranges(&self.frameworks),

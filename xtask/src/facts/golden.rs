@@ -42,6 +42,8 @@ struct Host {
     #[serde(default)]
     toolkits: Vec<String>,
     #[serde(default)]
+    cuda: Vec<String>,
+    #[serde(default)]
     frameworks: Vec<String>,
     prefer: Option<String>,
     method: Option<String>,
@@ -140,6 +142,7 @@ impl Host {
     /// The options that request what the host wants.
     fn options(&self) -> Vec<String> {
         let mut all: Vec<_> = self.frameworks.iter().map(|wish| format!("--for={wish}")).collect();
+        all.extend(self.cuda.iter().map(|wish| format!("--cuda={wish}")));
         all.extend(self.prefer.iter().map(|prefer| format!("--prefer={prefer}")));
         all.extend(self.method.iter().map(|method| format!("--method={method}")));
         all.extend(self.upgrade.then(|| "--upgrade".to_owned()));

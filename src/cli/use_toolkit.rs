@@ -1,0 +1,178 @@
+//! `gpusetup use`: makes an installed toolkit the default one, for the host or for one shell, or writes module files.
+
+use super::host::{look, must_be_a_host, system};
+use super::options::{HostOptions, LookOptions, RunOptions};
+use super::run::{Ended, agreed, begin, propose, tell_result, writing};
+use super::{Problem, say};
+use crate::apply;
+use crate::apply::result::Ending;
+use crate::exit::Exit;
+use crate::plan::{Plan, installed_toolkit};
+use crate::planning::Planner;
+use crate::render;
+use crate::render::progress::ProgressPrinter;
+use crate::render::toolkit_shell::{SearchPaths, Shell, exports, module_file};
+use crate::resolve::Request;
+use crate::system::{System, environment, output};
+use crate::version::CudaVersion;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Flags of `use`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// What to choose: cuda
+    #[arg(value_name = "WHAT", value_parser = ["cuda"])]
+    _what: String,
+    /// The toolkit: 12.8, 12.8.1
+    #[arg(id = "toolkit", value_name = "VERSION", required_unless_present = "module_files")]
+    version: Option<CudaVersion>,
+    /// Print what chooses it for one shell, and change nothing: eval "$(gpusetup use cuda 11.8 --shell)"
+    #[arg(long, value_name = "SHELL", value_enum, num_args = 0..=1, default_missing_value = "bash",
+          conflicts_with_all = ["module_files", "json", "dry_run"])]
+    shell: Option<Shell>,
+    /// Write a module file for each toolkit below DIR, for Lmod and Environment Modules: DIR/cuda/12.8
+    ///
+    /// With a version, only for that one. Users then run `module load cuda/12.8`.
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+    module_files: Option<PathBuf>,
+    /// Only show what would be changed
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    host: HostOptions,
+    #[command(flatten)]
+    look: LookOptions,
+    #[command(flatten)]
+    run: RunOptions,
+}
+
+/// Chooses it.
+pub fn run(options: &Options) -> Result<Exit, Problem> {
+    if let Some(folder) = &options.module_files {
+        return write_modules(options, folder);
+    }
+    let Some(version) = options.version else { return Err(Problem::usage("name the toolkit: gpusetup use cuda 12.8")) };
+    if let Some(shell) = options.shell {
+        return print_exports(options, version, shell);
+    }
+    if options.dry_run {
+        must_be_a_host(&system(&options.host))?;
+        return show(options, &plan(options, version)?);
+    }
+    let mut is_switched = false;
+    let ended = writing(&options.host, &options.run, false, |system, account| {
+        let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
+        only_after_an_apply(system)?;
+        apply::recover(system, &mut |news| teller.tell(news))?;
+        let plan = plan(options, version)?;
+        if plan.is_converged() {
+            teller.end(&format!("Nothing to do: CUDA {version} is the default already."));
+            return Ok(Ended::Untouched);
+        }
+        if !options.run.asks_nothing() {
+            propose(&plan, &options.look)?;
+            if !agreed(&format!("Make CUDA {version} the default?"))? {
+                say("nothing was changed");
+                return Ok(Ended::Untouched);
+            }
+        }
+        account.plan(&plan);
+        let ended = begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)?;
+        is_switched = matches!(ended, Ended::With(Ending::Done));
+        Ok(ended)
+    });
+    if is_switched && !options.look.json {
+        say("Open shells may remember the nvcc before; `hash -r` makes them look again");
+    }
+    if options.look.json {
+        tell_result(&options.host, &ended)?;
+    }
+    ended
+}
+
+/// Refuses to begin something else while an apply is not finished; a switch may replace another one.
+fn only_after_an_apply(system: &System) -> Result<(), Problem> {
+    let unfinished = apply::unfinished(system)?;
+    if unfinished.is_none_or(|unfinished| unfinished.only_switches()) {
+        return Ok(());
+    }
+    let sentence = "an earlier apply or rollback is not finished, and choosing another toolkit would end it";
+    Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup resume").attempt("sudo gpusetup rollback"))
+}
+
+fn plan(options: &Options, version: CudaVersion) -> Result<Plan, Problem> {
+    let database = options.host.database()?;
+    let (facts, _) = look(&options.host, database)?;
+    let host = &options.host;
+    let request = Request {
+        prefix: host.prefix.clone(),
+        cache: host.cache.clone(),
+        ..Request::no_wishes(jiff::Timestamp::now().to_string())
+    };
+    Ok(Planner::new(database).switch(facts, version, request)?)
+}
+
+fn show(options: &Options, plan: &Plan) -> Result<Exit, Problem> {
+    if options.look.json {
+        super::print_json(plan)?;
+    } else {
+        let paint = super::paint(options.look.color);
+        let text = render::plan::text(plan, "", paint, options.look.verbose, super::width());
+        super::print_text(text, options.look.color, options.host.root.is_none())?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the lines for one shell.
+fn print_exports(options: &Options, version: CudaVersion, shell: Shell) -> Result<Exit, Problem> {
+    let (facts, _) = look(&options.host, options.host.database()?)?;
+    let toolkit = installed_toolkit(&facts, version)?;
+    let link = options.host.prefix.join("cuda");
+    let others: Vec<_> = facts
+        .toolkits
+        .iter()
+        .filter(|t| t.has_own_directory())
+        .map(|t| t.path.as_path())
+        .chain([link.as_path()])
+        .collect();
+    let value = |name| environment::variable(name).unwrap_or_default();
+    let now = SearchPaths { path: value("PATH"), library_path: value("LD_LIBRARY_PATH") };
+    super::print(&exports(toolkit, &others, &now, shell))?;
+    Ok(Exit::Done)
+}
+
+/// What `use --module-files --json` prints.
+#[derive(serde::Serialize)]
+struct Written {
+    schema: &'static str,
+    module_files: Vec<PathBuf>,
+}
+
+/// Writes the module files of all toolkits, or of the one that is named.
+fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
+    let (facts, _) = look(&options.host, options.host.database()?)?;
+    let toolkits = match options.version {
+        Some(version) => vec![installed_toolkit(&facts, version)?],
+        None => facts.toolkits.iter().filter(|toolkit| toolkit.has_own_directory()).collect(),
+    };
+    if toolkits.is_empty() {
+        return Err(Problem::usage("no toolkit is installed, so there is no module file to write"));
+    }
+    let folder = folder.join("cuda");
+    let failed = |path: &Path, e: io::Error| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
+    output::make_directories(&folder).map_err(|e| failed(&folder, e))?;
+    let mut module_files = Vec::new();
+    for toolkit in toolkits {
+        let path = folder.join(toolkit.version.series().to_string());
+        output::write(&path, module_file(toolkit).as_bytes()).map_err(|e| failed(&path, e))?;
+        module_files.push(path);
+    }
+    if options.look.json {
+        super::print_json(&Written { schema: "gpusetup.module-files/1", module_files })?;
+        return Ok(Exit::Done);
+    }
+    let lines: String = module_files.iter().map(|path| format!("wrote {}\n", path.display())).collect();
+    super::print(&lines)?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,116 @@
+//! Files that login shells read, in which guides have people name a toolkit. Read only to take such lines out.
+
+use crate::system::System;
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The files of the system. Debian's and RHEL's names for Bash differ.
+const OF_SYSTEM: [&str; 4] = ["/etc/profile", "/etc/bash.bashrc", "/etc/bashrc", ENVIRONMENT];
+/// Lines without a shell's syntax, which PAM reads.
+pub const ENVIRONMENT: &str = "/etc/environment";
+/// The file in a home.
+const OF_HOME: &str = ".bashrc";
+/// Files in a home that are looked at and not edited.
+const ONLY_READ: [&str; 4] = [".profile", ".bash_profile", ".zshrc", ".config/fish/config.fish"];
+/// The user numbers of people; others belong to services (UID_MIN and UID_MAX of shadow's login.defs).
+const OF_PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;
+
+/// A file that login shells read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartupFile {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// The number of its owner.
+    pub owner: u32,
+    /// Its text.
+    pub text: String,
+    /// Whether it is in the home of a user.
+    pub is_private: bool,
+    /// Whether lines of it may be taken out.
+    pub may_change: bool,
+}
+
+/// The files that were found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StartupFiles {
+    /// Those that were read.
+    pub read: Vec<StartupFile>,
+    /// Why others were not, each a sentence.
+    pub left: Vec<String>,
+}
+
+impl StartupFiles {
+    /// Reads the files of the system, of root and of people.
+    pub fn of(on: &System) -> Self {
+        let mut all = Self::default();
+        OF_SYSTEM.iter().for_each(|path| all.add(on, Path::new(path), 0, false, true));
+        for (home, uid) in homes(on) {
+            if on.canonical(&home).ok().as_ref() != Some(&home) {
+                // A link leads to a place that others may have chosen.
+                continue;
+            }
+            match on.metadata(&home).map(|meta| meta.uid()) {
+                Ok(owner) if owner == uid || owner == 0 => {}
+                _ => continue,
+            }
+            all.add(on, &home.join(OF_HOME), uid, true, true);
+            ONLY_READ.iter().for_each(|name| all.add(on, &home.join(name), uid, true, false));
+        }
+        all
+    }
+
+    fn add(&mut self, on: &System, path: &Path, owner: u32, is_private: bool, may_change: bool) {
+        let shown = path.display();
+        match on.editable(path) {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(file))) if file.uid != owner => self.left.push(format!("{shown} belongs to another user")),
+            Ok(Ok(Some(file))) => {
+                self.read.push(StartupFile { path: path.to_owned(), owner, text: file.text, is_private, may_change });
+            }
+            Ok(Err(why)) => self.left.push(why),
+            Err(e) => self.left.push(format!("{shown}: {e}")),
+        }
+    }
+}
+
+/// The homes of root and of people, with their owners, by `/etc/passwd`.
+fn homes(on: &System) -> BTreeSet<(PathBuf, u32)> {
+    let text = on.read_text("/etc/passwd").ok().flatten().unwrap_or_default();
+    let home = |line: &str| {
+        let fields: Vec<_> = line.split(':').collect();
+        let (uid, home) = (fields.get(2)?.parse().ok()?, PathBuf::from(fields.get(5)?));
+        let is_persons = uid == 0 || OF_PEOPLE.contains(&uid);
+        (is_persons && home.is_absolute() && home.parent().is_some()).then_some((home, uid))
+    };
+    text.lines().filter_map(home).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_their_owner_are_read() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let me = rustix::process::geteuid().as_raw();
+        let of_people = if me == 0 { 0 } else { me };
+        for home in ["/home/ann", "/home/daemon", "/root"] {
+            on.make_directories(home, 0o755).expect("made");
+            on.write(format!("{home}/.bashrc"), b"x\n", 0o644).expect("written");
+        }
+        on.make_directories("/etc", 0o755).expect("made");
+        on.link("/home/link", Path::new("/root")).expect("linked");
+        let passwd = format!(
+            "ann:x:{of_people}:1:Ann:/home/ann:/bin/bash\nd:x:999:1::/home/daemon:/x\nl:x:{of_people}:1::/home/link:/x\nbad\n\
+             e:x:1001:1::/home/ann/else:/x\n"
+        );
+        on.write("/etc/passwd", passwd.as_bytes(), 0o644).expect("written");
+        on.link("/home/ann/.profile", Path::new("/root/.bashrc")).expect("linked");
+        let found = StartupFiles::of(&on);
+        let read: Vec<_> = found.read.iter().map(|file| file.path.display().to_string()).collect();
+        assert_eq!(read, ["/home/ann/.bashrc"]);
+        assert_eq!(found.left, ["/home/ann/.profile is a link to /root/.bashrc"]);
+    }
+}

@@ -1,0 +1,87 @@
+//! The plan that makes another installed toolkit the default one: the link below the prefix or the system's alternative, the loader's
+//! path and the shells' PATH. The last two name the link, so that one rename switches all of them.
+
+use super::context::{file_act, step};
+use super::settings::{loader_path, profile, rebuild_cache};
+use super::toolkit::link_to;
+use super::toolkit_packages::alternative;
+use super::{Act, Plan, StepId};
+use crate::compat::Database;
+use crate::host::{Facts, Toolkit};
+use crate::operation::Run;
+use crate::resolve::{Conflict, Hint, Request};
+use crate::text::all_of;
+use crate::version::{CudaVersion, Want};
+
+/// The toolkit that a version names, by its series or its release.
+///
+/// # Errors
+///
+/// If it is not installed, or has no directory of the kind that NVIDIA's toolkits have.
+pub fn installed_toolkit(facts: &Facts, wanted: CudaVersion) -> Result<&Toolkit, Conflict> {
+    let is_it = |toolkit: &&Toolkit| toolkit.is_called(wanted);
+    match facts.toolkits.iter().rfind(|toolkit| is_it(toolkit) && toolkit.has_own_directory()) {
+        Some(toolkit) => Ok(toolkit),
+        None if facts.toolkits.iter().any(|toolkit| is_it(&toolkit)) => Err(Conflict::request(format!(
+            "CUDA {wanted} is the distribution's own toolkit, which is spread over the system's directories: programs find it without \
+             a default"
+        ))),
+        None => {
+            let there: Vec<_> = { facts.toolkits.iter() }
+                .filter(|toolkit| toolkit.has_own_directory())
+                .map(|toolkit| toolkit.version.to_string())
+                .collect();
+            let there = if there.is_empty() { "no toolkit".to_owned() } else { all_of(&there) };
+            Err(Conflict::request(format!("CUDA {wanted} is not installed"))
+                .hint(format!("installed: {there}"))
+                .hint(Hint::Command(format!("sudo gpusetup apply --cuda {wanted}"))))
+        }
+    }
+}
+
+/// The plan that makes this toolkit the default one. `request` names the prefix and the moment, which makes a later switch to the
+/// same toolkit another plan.
+///
+/// # Errors
+///
+/// As for [`installed_toolkit`].
+pub fn switch(database: &Database, facts: Facts, wanted: CudaVersion, request: Request) -> Result<Plan, Conflict> {
+    let toolkit = installed_toolkit(&facts, wanted)?;
+    let (link, before) = (request.prefix.join("cuda"), facts.default_toolkit(&request.prefix));
+    let acts = match alternative(&facts, &request.prefix, toolkit) {
+        Some(acts) => acts,
+        None => vec![link_to(&facts, &request.prefix, &toolkit.path)],
+    };
+    let is_done = acts.iter().all(|act| act.satisfied);
+    let was = before.filter(|before| before.path != toolkit.path).map(|before| before.version);
+    let why = match (was, is_done) {
+        (Some(was), _) => format!("the default was CUDA {was}, which stays installed"),
+        (None, true) => "it is the default already".to_owned(),
+        (None, false) => "there was no default".to_owned(),
+    };
+    let title = format!("Make CUDA {} the default toolkit", toolkit.version);
+    let loader = file_act(&facts, loader_path(&link));
+    // The cache has the libraries of the toolkit that the link led to.
+    let rebuild = Act { operation: rebuild_cache(), satisfied: is_done && loader.satisfied };
+    const LOADER: &str = "the loader's cache names the libraries of the default toolkit";
+    const SHELLS: &str = "login shells find nvcc through the link";
+    let mut steps = vec![
+        step(StepId::FixSymlinks, title, why, acts),
+        step(StepId::Ldconfig, "Update the loader's configuration", LOADER, vec![loader, rebuild]),
+        step(
+            StepId::Environment,
+            "Add the toolkit to PATH",
+            SHELLS,
+            vec![file_act(&facts, profile(&link, request.library_path))],
+        ),
+    ];
+    if toolkit.has_nvcc {
+        let nvcc = link.join("bin/nvcc").display().to_string();
+        let ask = Run::ask([nvcc.as_str(), "--version"], Some(format!("release {}", toolkit.version.series())));
+        let satisfied = steps.iter().flat_map(|step| &step.operations).all(|act| act.satisfied);
+        let acts = vec![Act { operation: ask.into(), satisfied }];
+        steps.push(step(StepId::Verify, "Verify the default toolkit", "nvcc must be that of the toolkit", acts));
+    }
+    let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
+    Ok(Plan::of(database, facts, request, steps, Vec::new()).summed())
+}

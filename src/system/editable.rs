@@ -1,0 +1,61 @@
+//! Text files that belong to somebody else, opened to be edited: nothing that could lead to another file is opened.
+
+use super::{System, is_absent};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The largest file that is edited, in bytes.
+const MOST: u64 = 1 << 20;
+
+/// A file's text, owner and mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Editable {
+    /// The whole text.
+    pub text: String,
+    /// The permission bits.
+    pub mode: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
+impl System {
+    /// Opens a file without following a link at its end. None if it is not there; a sentence if it must not be edited: a link, a file
+    /// with a second name, a large file, and what is no text.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn editable(&self, path: &Path) -> io::Result<Result<Option<Editable>, String>> {
+        let shown = path.display();
+        if let Some(target) = self.link_target(path) {
+            return Ok(Err(format!("{shown} is a link to {}", target.display())));
+        }
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Ok(None)) };
+        let file = match self.directory(folder).and_then(|folder| folder.open(name)) {
+            Err(e) if is_absent(&e) => return Ok(Ok(None)),
+            Err(e) => return Ok(Err(format!("{shown}: {e}"))),
+            Ok(file) => file,
+        };
+        let meta = file.metadata()?;
+        if meta.nlink() > 1 {
+            return Ok(Err(format!("{shown} has a second name")));
+        }
+        if meta.len() > MOST {
+            return Ok(Err(format!("{shown} is larger than {MOST} bytes")));
+        }
+        Ok(match whole(file)? {
+            None => Err(format!("{shown} is not a UTF-8 text")),
+            Some(text) => Ok(Some(Editable { text, mode: meta.mode() & 0o7777, uid: meta.uid(), gid: meta.gid() })),
+        })
+    }
+}
+
+fn whole(file: File) -> io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    file.take(MOST + 1).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8(bytes).ok())
+}

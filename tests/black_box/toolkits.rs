@@ -1,0 +1,271 @@
+//! Several toolkits side by side: what is planned for them, what is refused, and what is listed. What becomes of real ones is tested
+//! in `tests/as_root/toolkits.rs`.
+
+use crate::common::{Tree, run};
+use crate::schema;
+use serde_json::{Value, json};
+
+const A100: [&str; 6] = ["plan", "--os", "ubuntu-22.04", "--gpu", "a100", "--json"];
+
+fn planned(more: &[&str]) -> Value {
+    let plan = run(&[&A100[..], more].concat()).json();
+    assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{more:?}");
+    plan
+}
+
+fn ids(plan: &Value) -> Vec<&str> {
+    plan["steps"].as_array().expect("steps").iter().filter_map(|step| step["id"].as_str()).collect()
+}
+
+fn step<'a>(plan: &'a Value, id: &str) -> &'a Value {
+    plan["steps"].as_array().expect("steps").iter().find(|step| step["id"] == id).unwrap_or_else(|| panic!("no {id}"))
+}
+
+#[test]
+fn each_toolkit_gets_the_add_ons_that_fit_it_and_the_first_is_the_default() {
+    let plan = planned(&["--cuda", "12.4", "--cuda", "11.8", "--with", "nccl==2.27"]);
+    let selection = &plan["selection"];
+    let [first, second] = selection["toolkits"].as_array().expect("toolkits").as_slice() else { panic!("{selection}") };
+    assert_eq!((&first["cuda"], &first["cudnn"]), (&selection["cuda"], &selection["cudnn"]));
+    assert_eq!((&first["cuda"]["version"], &second["cuda"]["version"]), (&json!("12.4.1"), &json!("11.8.0")));
+    assert_eq!((&first["cudnn"]["cuda_major"], &second["cudnn"]["cuda_major"]), (&json!(12), &json!(11)));
+    assert_ne!(first["add_ons"]["nccl"]["version"], second["add_ons"]["nccl"]["version"]);
+    let installs: Vec<_> = ids(&plan).into_iter().filter(|id| id.starts_with("install-")).collect();
+    let wanted = [
+        "install-driver",
+        "install-cuda",
+        "install-cudnn",
+        "install-nccl",
+        "install-cuda-11.8",
+        "install-cudnn-11.8",
+        "install-nccl-11.8",
+    ];
+    assert_eq!(installs, wanted);
+    let links = step(&plan, "fix-symlinks")["operations"].as_array().expect("operations").clone();
+    assert_eq!((&links[0]["path"], &links[0]["target"]), (&json!("/usr/local/cuda"), &json!("cuda-12.4")));
+    let is_of_second =
+        |link: &Value| link["path"].as_str().is_some_and(|path| path.starts_with("/usr/local/cuda-11.8/"));
+    assert!(links.iter().any(is_of_second), "{links:?}");
+    let asks = step(&plan, "verify")["operations"].to_string();
+    assert!(asks.contains("/usr/local/cuda-11.8/bin/nvcc") && asks.contains("release 11.8"), "{asks}");
+    let reasons = plan["reasons"].as_array().expect("reasons");
+    let of = |subject: &str| reasons.iter().find(|r| r["subject"] == subject).map(|r| r["text"].to_string());
+    assert!(of("default").is_some_and(|text| text.contains("12.4 becomes the default, because it was named first")));
+    assert!(of("nccl 11.8").is_some_and(|text| text.contains("the requested 2.27 does not")), "{reasons:?}");
+    // The same in a lock file.
+    let (tree, folder) = (Tree::ubuntu_24_04().gxx(13), tempfile::tempdir().expect("a folder"));
+    let lock = folder.path().join("stack.lock");
+    let lock = lock.to_str().expect("UTF-8");
+    let host = ["plan", "--gpu", "a100", "--profile", "toolkit", "--json"];
+    let here = |more: &[&str]| tree.run(&[&host[..], more].concat()).json();
+    let locked = here(&["--cuda", "12.4,13.0", "--with", "nccl", "--lock", lock]);
+    assert_eq!(here(&["--locked", lock])["selection"], locked["selection"]);
+}
+
+#[test]
+fn a_refusal_names_the_toolkit_that_does_not_fit() {
+    for (wish, code, sentence, attempt) in [
+        (["--gpu", "h100", "--cuda", "12.4", "--cuda", "11.2"], 4, "--cuda 11.2: CUDA 11.2", "--cuda 12.4  # fits"),
+        (["--gpu", "k80", "--cuda", "12.4", "--cuda", "11.2"], 4, "--cuda 12.4: CUDA 12.4", "--cuda 11.2.2  # fits"),
+        (["--gpu", "a100", "--cuda", "12", "--cuda", "12.9"], 2, "both choose CUDA 12.9", ""),
+        (
+            ["--gpu", "a100", "--cuda", "none", "--cuda", "12.9"],
+            2,
+            "--cuda: `none` leaves the toolkit out",
+            "--cuda 12.9",
+        ),
+        (
+            ["--gpu", "a100", "--cuda", "12.9", "--cuda", "99.1"],
+            4,
+            "--cuda 99.1: no CUDA release",
+            "--cuda 12.9  # fits",
+        ),
+    ] {
+        let ran = run(&[&["plan", "--os", "ubuntu-22.04"], &wish[..]].concat());
+        assert_eq!(ran.code, code, "{wish:?}: {}", ran.err);
+        assert!(ran.err.contains(sentence) && ran.err.contains(attempt), "{wish:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_config_file_and_a_variable_name_several() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "cuda: [\"12.4\", \"11.8\"]\n").expect("written");
+    let config = file.path().to_str().expect("UTF-8");
+    let by_file = run(&[&["--config", config], &A100[..]].concat()).json();
+    assert_eq!(by_file["selection"], planned(&["--cuda", "12.4", "--cuda", "11.8"])["selection"]);
+    std::fs::write(file.path(), "cuda: \"12.4, 11.8\"\n").expect("written");
+    let in_one_text = run(&[&["--config", config], &A100[..]].concat()).json();
+    assert_eq!(by_file["selection"], in_one_text["selection"]);
+    let range = planned(&["--cuda", ">=12.4, <12.5, 11.8"]);
+    assert_eq!(by_file["selection"]["toolkits"], range["selection"]["toolkits"]);
+}
+
+/// A host with two toolkits of which 11.8 is the default.
+fn two_toolkits() -> Tree {
+    let tree = Tree::ubuntu_24_04().gxx(13);
+    for (version, series) in [("12.4.1", "12.4"), ("11.8.0", "11.8")] {
+        let nvcc = format!("usr/local/cuda-{series}/bin/nvcc");
+        tree.write(&nvcc, "");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(tree.path().join(nvcc), mode).expect("set");
+        let json = format!("{{\"cuda\": {{\"name\": \"CUDA SDK\", \"version\": \"{version}\"}}}}");
+        tree.write(&format!("usr/local/cuda-{series}/version.json"), &json);
+    }
+    tree.link("usr/local/cuda", "cuda-11.8");
+    tree
+}
+
+#[test]
+fn a_later_toolkit_leaves_the_first_and_says_which_is_the_default() {
+    let tree = two_toolkits();
+    let plan = |more: &[&str]| {
+        let root =
+            ["plan", "--root", tree.path().to_str().expect("UTF-8"), "--gpu", "a100", "--json", "--profile", "toolkit"];
+        run(&[&root[..], more].concat()).json()
+    };
+    let default = |plan: &Value| {
+        let reasons = plan["reasons"].as_array().expect("reasons").iter();
+        reasons.clone().find(|r| r["subject"] == "default").map(|r| r["text"].as_str().expect("text").to_owned())
+    };
+    // Nobody named one: the default stays.
+    let same = plan(&[]);
+    assert_eq!((&same["selection"]["cuda"]["version"], default(&same)), (&json!("11.8.0"), None));
+    let other = plan(&["--cuda", "12.4"]);
+    let said = default(&other).expect("a reason");
+    assert!(said.contains("12.4 becomes the default") && said.contains("`gpusetup use cuda 11.8`"), "{said}");
+    let removes = other["totals"]["remove"].as_u64();
+    assert_eq!((removes, ids(&other).contains(&"remove-cuda")), (Some(0), false));
+}
+
+/// The same host with more: cuDNN in a toolkit, files of shells, and no package manager that would have to be asked.
+fn described() -> Tree {
+    let tree = two_toolkits();
+    std::fs::remove_file(tree.path().join("usr/bin/apt-get")).expect("a file");
+    tree.write("usr/local/cuda-12.4/lib64/libcudnn.so.9.10.2", "not a library");
+    tree.write("usr/local/cuda-12.4/bin/cuda-uninstaller", "");
+    tree.write("etc/profile", "export PATH=/usr/local/cuda-12.4/bin:$PATH\nexport A=/usr/local/cuda-12.4\n");
+    tree.write("etc/environment", "PATH=\"/usr/bin:/usr/local/cuda-11.8/bin:/usr/local/cuda-12.4/bin\"\n");
+    tree
+}
+
+#[test]
+fn what_is_installed_is_listed() {
+    let tree = described();
+    let list = tree.run(&["list", "--json"]).json();
+    assert_eq!(schema::mistakes("list.json", &list), [""; 0]);
+    let [older, newer] = list["toolkits"].as_array().expect("toolkits").as_slice() else { panic!("{list}") };
+    assert_eq!(
+        (&older["version"], &older["default"], &older["installed_by"]),
+        (&json!("11.8.0"), &json!(true), &json!("unknown"))
+    );
+    assert_eq!((&newer["path"], &newer["installed_by"]), (&json!("/usr/local/cuda-12.4"), &json!("runfile")));
+    assert!(newer["bytes"].as_u64() > older["bytes"].as_u64() && older["bytes"].as_u64() > Some(0), "{list}");
+    assert_eq!((&newer["add_ons"][0]["title"], &newer["add_ons"][0]["version"]), (&json!("cuDNN"), &json!("9.10.2")));
+    let text = tree.run(&["list"]).out;
+    assert!(text.contains("* CUDA 11.8.0 in /usr/local/cuda-11.8") && text.contains("cuDNN 9.10.2"), "{text}");
+}
+
+#[test]
+fn a_switch_is_a_plan_of_the_link_and_of_what_names_it() {
+    let tree = described();
+    let switch = |version: &str| tree.run(&["use", "cuda", version, "--dry-run", "--json"]);
+    let plan = switch("12.4").json();
+    assert_eq!(schema::mistakes("plan.json", &plan), [""; 0]);
+    assert_eq!(ids(&plan), ["fix-symlinks", "ldconfig", "environment", "verify"]);
+    let link = &step(&plan, "fix-symlinks")["operations"][0];
+    assert_eq!((&link["path"], &link["target"]), (&json!("/usr/local/cuda"), &json!("cuda-12.4")));
+    let files =
+        [("ldconfig", "/etc/ld.so.conf.d/gpusetup-cuda.conf"), ("environment", "/etc/profile.d/gpusetup-cuda.sh")];
+    for (id, path) in files {
+        let file = &step(&plan, id)["operations"][0];
+        assert!(file["path"] == path && file["content"].as_str().is_some_and(|text| text.contains("/usr/local/cuda/")));
+    }
+    let same = switch("11.8.0").json();
+    assert_eq!(step(&same, "fix-symlinks")["state"], "satisfied");
+    let missing = switch("12.8");
+    assert_eq!(missing.code, 2, "{}", missing.err);
+    assert!(
+        missing.err.contains("installed: 11.8.0 and 12.4.1") && missing.err.contains("try: sudo gpusetup apply"),
+        "{}",
+        missing.err
+    );
+    // Packages keep the link as an alternative of the system.
+    std::fs::remove_file(tree.path().join("usr/local/cuda")).expect("a link");
+    tree.link("usr/local/cuda", "/etc/alternatives/cuda");
+    tree.link("etc/alternatives/cuda", "/usr/local/cuda-11.8");
+    let plan = switch("12.4").json();
+    let set = step(&plan, "fix-symlinks")["operations"].as_array().expect("operations").last().expect("one").clone();
+    assert_eq!(set["argv"], json!(["update-alternatives", "--set", "cuda", "/usr/local/cuda-12.4"]));
+    assert_eq!(set["undo"], json!(["update-alternatives", "--set", "cuda", "/usr/local/cuda-11.8"]));
+}
+
+#[test]
+fn one_shell_and_module_files_change_nothing_of_the_host() {
+    let (tree, folder) = (described(), tempfile::tempdir().expect("a folder"));
+    let lines = tree.run(&["use", "cuda", "12.4", "--shell"]).out;
+    let script = format!("PATH=/usr/local/cuda/bin:/bin; {lines}echo \"$PATH $CUDA_HOME $LD_LIBRARY_PATH\"");
+    let ran = std::process::Command::new("bash").args(["-ec", &script]).output().expect("bash runs");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert_eq!(said, "/usr/local/cuda-12.4/bin:/usr/bin:/bin /usr/local/cuda-12.4 /usr/local/cuda-12.4/lib64\n");
+    let fish = tree.run(&["use", "cuda", "12.4", "--shell", "fish"]).out;
+    assert!(fish.contains("set -gx CUDA_HOME '/usr/local/cuda-12.4'\n"), "{fish}");
+    let place = folder.path().to_str().expect("UTF-8");
+    let written = tree.run(&["use", "cuda", "--module-files", place, "--json"]).json();
+    assert_eq!(written["module_files"].as_array().map(Vec::len), Some(2), "{written}");
+    let module = std::fs::read_to_string(folder.path().join("cuda/12.4")).expect("a module file");
+    assert!(module.starts_with("#%Module1.0\n") && module.contains("prepend-path PATH {/usr/local/cuda-12.4/bin}\n"));
+    let link = std::fs::read_link(tree.path().join("usr/local/cuda")).expect("a link");
+    assert_eq!(link.to_str(), Some("cuda-11.8"));
+}
+
+#[test]
+fn a_removal_shows_the_lines_that_go() {
+    let tree = described();
+    let shown = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run"]);
+    let lines = [
+        "/etc/profile\n      - export PATH=/usr/local/cuda-12.4/bin:$PATH\n",
+        "      + PATH=\"/usr/bin:/usr/local/cuda-11.8/bin\"\n",
+        "/etc/profile still names the removed toolkit (line 2)",
+    ];
+    if rustix::process::geteuid().is_root() {
+        assert!(lines.iter().all(|line| shown.out.contains(line)), "{}", shown.out);
+    } else {
+        assert!(shown.out.contains("/etc/profile belongs to another user"), "{}", shown.out);
+    }
+    let plan = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json();
+    assert_eq!(schema::mistakes("plan.json", &plan), [""; 0]);
+    assert!(!ids(&plan).contains(&"fix-symlinks"), "the default stays: {plan}");
+}
+
+#[test]
+fn what_nothing_needs_is_found_with_its_size() {
+    let tree = described();
+    tree.write("var/cache/gpusetup/0123456789abcdef/x.run", "0123456789");
+    tree.write("var/cache/gpusetup/0123456789abcdef/y.run.part", "01234");
+    tree.write("usr/local/.gpusetup-unpack-0123456789ab/lib/x", "x");
+    tree.write("usr/local/.cuda-9.0.gpusetup-removed/x", "x");
+    tree.write("usr/local/.keep/x", "x");
+    tree.write("var/lib/gpusetup/backup/7", "old");
+    let found = tree.run(&["prune", "--dry-run", "--json"]).json();
+    assert_eq!(schema::mistakes("prune.json", &found), [""; 0]);
+    let unused = found["unused"].as_array().expect("a list");
+    let kinds: Vec<_> = unused.iter().filter_map(|one| Some((one["path"].as_str()?, one["kind"].as_str()?))).collect();
+    let wanted = [
+        ("/var/cache/gpusetup/0123456789abcdef/x.run", "download"),
+        ("/var/cache/gpusetup/0123456789abcdef/y.run.part", "broken-download"),
+        ("/usr/local/.cuda-9.0.gpusetup-removed", "leftover"),
+        ("/usr/local/.gpusetup-unpack-0123456789ab", "leftover"),
+        ("/var/lib/gpusetup/backup/7", "backup"),
+    ];
+    assert_eq!(kinds, wanted);
+    assert_eq!((&unused[0]["bytes"], &found["removed"]), (&json!(10), &json!(false)));
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(tree.run(&["prune", "--yes", "--json"]).json()["removed"], true);
+        assert_eq!(tree.run(&["prune", "--dry-run", "--json"]).json()["unused"], json!([]));
+        assert!(
+            tree.path().join("usr/local/.keep/x").exists()
+                && !tree.path().join("usr/local/.cuda-9.0.gpusetup-removed").exists()
+        );
+    }
+}
