@@ -275,7 +275,7 @@ const SHORT: [Short; 39] = [
         command: "container translate",
         options: &[],
         examples: [
-            "gpusetup container translate 'NV_GPU=0,3 nvidia-docker run nvidia/cuda nvidia-smi'",
+            "gpusetup container translate 'NV_GPU=0,3 nvidia-docker run nvidia/cuda'",
             "gpusetup container translate --to cdi -- docker run --gpus all IMAGE",
             "gpusetup container translate --to kubernetes compose.yaml",
         ],

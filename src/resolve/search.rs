@@ -13,8 +13,8 @@ use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Change, Conflict, Hint, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn,
-    SelectedComponent, SelectedCuda, SelectedDriver, SelectedToolkit, Selection, ToolkitMethod, toolkit_method,
+    Card, Conflict, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
+    SelectedCuda, SelectedDriver, SelectedToolkit, Selection, ToolkitMethod, toolkit_method,
 };
 use crate::causes;
 use crate::compat::{AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short};
