@@ -220,8 +220,8 @@ fn dkms_certificate(system: &System) -> Option<PathBuf> {
     let more = system.list(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf"));
     let files = [PathBuf::from("/etc/dkms/framework.conf")].into_iter();
     let texts = files.chain(more.map(|name| Path::new(FOLDER).join(name)));
-    let values = texts.filter_map(|path| assigned(&system.read_text(path).ok().flatten()?, "mok_certificate"));
-    values.last().map(PathBuf::from)
+    let mut values = texts.filter_map(|path| assigned(&system.read_text(path).ok().flatten()?, "mok_certificate"));
+    values.next_back().map(PathBuf::from)
 }
 
 fn assigned(text: &str, name: &str) -> Option<String> {
@@ -230,7 +230,7 @@ fn assigned(text: &str, name: &str) -> Option<String> {
         let plain = value.trim_matches(['"', '\'']);
         (plain.starts_with('/') && !plain.contains(['$', '"', '\'', ' ', '`', ';'])).then(|| plain.to_owned())
     };
-    text.lines().filter_map(value).last()
+    text.lines().filter_map(value).next_back()
 }
 
 /// A variable of one byte; efivarfs puts four bytes of attributes before it.
