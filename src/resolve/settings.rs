@@ -260,7 +260,7 @@ mod tests {
             containers: Some(ContainerRequest { engine: "podman".parse().ok(), docker_user: Some("alice".to_owned()) }),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
-            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop \
+            --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --mok-key /root/k --mok-cert /root/c --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop \
             --profile container-host --engine podman --docker-user alice";
         assert_eq!(settings.options().join(" "), options);
         assert!(Settings::default().is_empty() && !settings.is_empty());

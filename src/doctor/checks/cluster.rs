@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 fn kubernetes(seen: &Evidence) -> Result<&Kubernetes, Verdict> {
     match &seen.cluster {
         Some(Cluster::Kubernetes(of)) => Ok(of),
-        _ => Err(Verdict::skip("it is not known to become a node of Kubernetes: --ready k8s")),
+        _ => Err(Verdict::skip("only `doctor --ready k8s` checks this")),
     }
 }
 
 fn slurm(seen: &Evidence) -> Result<&Slurm, Verdict> {
     match &seen.cluster {
         Some(Cluster::Slurm(of)) => Ok(of),
-        _ => Err(Verdict::skip("it is not known to become a node of Slurm: --ready slurm")),
+        _ => Err(Verdict::skip("only `doctor --ready slurm` checks this")),
     }
 }
 
