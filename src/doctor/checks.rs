@@ -274,6 +274,7 @@ pub const CHECKS: &[Check] = &[
             CheckId::GS401,
             CheckId::GS901,
             CheckId::GS903,
+            CheckId::GS908,
         ],
     },
     Check {

@@ -13,6 +13,7 @@ mod driver;
 mod kernel;
 mod libraries;
 mod log;
+mod machines;
 mod python;
 mod several;
 
@@ -43,6 +44,7 @@ fn cases() -> Vec<&'static Case> {
         libraries::CASES,
         around::CASES,
         cluster::CASES,
+        machines::CASES,
         python::CASES,
     ]
     .into_iter()
@@ -138,7 +140,7 @@ impl Stages {
             },
         );
         let mut all: BTreeMap<_, _> =
-            [Stage::Nouveau, Stage::Nova, Stage::Splash].map(|stage| (stage, made(&sound, stage))).into();
+            [Stage::Nouveau, Stage::Nova, Stage::Splash, Stage::Slurm].map(|stage| (stage, made(&sound, stage))).into();
         all.insert(Stage::Sound, sound);
         all.insert(Stage::Bare, bare);
         Self(all)

@@ -197,7 +197,9 @@ fn without_op(mut act: Value) -> Value {
 #[ignore = "needs root: tests/run runs it"]
 fn dkms_signs_with_the_key_that_it_is_told_of() {
     let host = Host::of("signed", Path::new(&script("base", &[])));
-    host.ask("apt-get -qq update && apt-get -qq -y install --no-install-recommends dkms gcc make libc6-dev linux-headers-$(ls /lib/modules) >&2");
+    // The base has packages, and no list of them.
+    let packages = "dkms gcc make libc6-dev linux-headers-$(ls /lib/modules)";
+    host.ask(&format!("apt-get -qq update && apt-get -qq install --no-install-recommends {packages}"));
     secure(&host.root());
     // A key of the administrator's, outside of the places that DKMS knows.
     host.ask("mkdir -m 700 /root/keys");

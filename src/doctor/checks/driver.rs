@@ -325,7 +325,7 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
                 .evidence
                 .into_iter()
                 .fold(Verdict::fail(why), Verdict::saw)
-                .alone()
+                .only_from(&[CheckId::GS908])
                 .advise("see which driver gpusetup would install", ["gpusetup plan"]);
         }
         (_, Some(skip)) => return skip,

@@ -115,6 +115,9 @@ pub fn image(seen: &Evidence) -> Verdict {
             "packages can change this system"
         });
     };
+    if seen.facts.machine.kind == MachineKind::Container {
+        return Verdict::skip(causes::CONTAINER);
+    }
     if seen.facts.gpus.is_empty() {
         return Verdict::skip("there is no NVIDIA GPU");
     }
@@ -125,7 +128,7 @@ pub fn image(seen: &Evidence) -> Verdict {
 }
 
 fn own_way(platform: &Platform) -> Verdict {
-    Verdict::warn(format!("no driver is installed, and {} has its own way to one: {}", platform.name, platform.why))
+    Verdict::fail(format!("no driver is installed, and {} has its own way to one: {}", platform.name, platform.why))
         .advise(platform.text.clone(), platform.commands.clone())
 }
 

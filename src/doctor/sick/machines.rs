@@ -101,9 +101,14 @@ fn an_image_based_system_is_told_its_own_way() {
         })
     };
     let (status, cause, commands) = of("fedora-atomic", false);
-    assert!(status == Status::Warn && cause.contains("Silverblue"), "{cause}");
+    assert!(status == Status::Fail && cause.contains("Silverblue"), "{cause}");
     assert_eq!(commands[1], "sudo rpm-ostree install akmod-nvidia xorg-x11-drv-nvidia-cuda");
     assert_eq!(of("fedora-atomic", true).0, Status::Pass);
+    let in_container = |e: &mut Evidence| {
+        e.platform = embedded().platforms.into_iter().find(|platform| platform.id == "universal-blue");
+        (e.facts.machine.kind, e.facts.driver) = (MachineKind::Container, None);
+    };
+    assert_eq!(verdict(CheckId::GS908, in_container).0, Status::Skip, "the driver is the host's");
     assert_eq!(verdict(CheckId::GS908, |e| e.facts.driver = None).0, Status::Skip, "packages can change this host");
 }
 

@@ -15,6 +15,8 @@ pub enum Stage {
     Nova,
     /// The initramfs has both, as with a splash screen, and keeps them out.
     Splash,
+    /// With Debian's slurmd.
+    Slurm,
 }
 
 impl Stage {
@@ -26,6 +28,7 @@ impl Stage {
             Self::Nouveau => "nouveau",
             Self::Nova => "nova",
             Self::Splash => "splash",
+            Self::Slurm => "slurm",
         }
     }
 
@@ -41,6 +44,7 @@ impl Stage {
                  depmod $K; image_with nova_core; denials"
             }
             Self::Splash => "image_with nouveau",
+            Self::Slurm => "apt-get -qq -y install --no-install-recommends slurmd >&2",
         }
     }
 }

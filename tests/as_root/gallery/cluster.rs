@@ -1,6 +1,6 @@
 //! Hosts that are to become nodes of Kubernetes or Slurm.
 
-use super::case::{Case, sick, twin};
+use super::case::{Case, Stage, sick, twin};
 
 const K8S: &[&str] = &["--ready", "k8s"];
 const SLURM: &[&str] = &["--ready", "slurm"];
@@ -29,6 +29,7 @@ pub const CASES: &[Case] = &[
         &["GS812 fail"],
         "GS812: gpusetup facts --format gres",
     )
+    .on(Stage::Slurm)
     .ready(SLURM),
     sick(
         "Slurm lets every job use every GPU",
@@ -36,6 +37,7 @@ pub const CASES: &[Case] = &[
         &["GS813 warn"],
         "GS813: echo ConstrainDevices=yes",
     )
+    .on(Stage::Slurm)
     .ready(SLURM),
-    twin("a node of Slurm that knows its GPUs", &["GS812", "GS813"], "slurm").ready(SLURM),
+    twin("a node of Slurm that knows its GPUs", &["GS812", "GS813"], "slurm").on(Stage::Slurm).ready(SLURM),
 ];

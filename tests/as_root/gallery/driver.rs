@@ -209,7 +209,7 @@ pub const CASES: &[Case] = &[
     twin(
         "WSL2, where Windows drives the GPU",
         &["GS201", "GS501", "GS509", "GS906"],
-        "rm -r $bus/* /boot/*; boots 5.15.153.1-microsoft-standard-WSL2",
+        "wsl2",
     )
     .on(Stage::Bare),
     twin(

@@ -66,9 +66,8 @@ node() {
   printf '[a]\nBinaryName = "/usr/bin/nvidia-container-runtime"\n' >/etc/containerd/config.toml
 }
 
-# slurm: a node of Slurm that knows the eight GPUs of a host that runs, and keeps jobs to theirs
+# slurm: a node of Slurm, on a host with slurmd, that knows the eight GPUs of a host that runs, and keeps jobs to theirs
 slurm() {
-  apt-get -qq -y install --no-install-recommends slurmd >&2
   for number in 0 1 2 3 4 5 6 7; do
     rm -f "$live/dev/nvidia$number"
     mknod "$live/dev/nvidia$number" c 195 "$number"
@@ -78,6 +77,57 @@ slurm() {
     "NodeName=$(hostname) Gres=gpu:8" >/etc/slurm/slurm.conf
   echo 'Name=gpu File=/dev/nvidia[0-7]' >/etc/slurm/gres.conf
   echo ConstrainDevices=yes >/etc/slurm/cgroup.conf
+}
+
+# os ID VERSION [VARIANT]: what os-release says of the system
+os() {
+  rm /etc/os-release
+  printf 'PRETTY_NAME="%s %s"\nID=%s\nVERSION_ID="%s"\nVARIANT_ID=%s\n' "$1" "$2" "$1" "$2" "${3:-}" >/etc/os-release
+}
+
+# wsl2: WSL2, with the device and the library of Windows
+wsl2() {
+  rm -rf "${bus:?}"/*
+  find /boot -mindepth 1 -delete
+  boots 5.15.153.1-microsoft-standard-WSL2
+  touch $live/dev/dxg
+  mkdir -p /usr/lib/wsl/lib
+  touch /usr/lib/wsl/lib/libcuda.so.1
+}
+
+# jetson: a Jetson, whose GPU is not on a PCI bus
+jetson() {
+  rm -rf "${bus:?}"/*
+  echo '# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64' >/etc/nv_tegra_release
+}
+
+# chassis TYPE: the form of the machine in the firmware's tables: 10 is a notebook, 23 a server for racks
+chassis() { mkdir -p /sys/class/dmi/id && echo "$1" >/sys/class/dmi/id/chassis_type; }
+
+# desktop: a display manager, and the GPU of another vendor
+desktop() {
+  ln -s /usr/lib/systemd/system/gdm.service /etc/systemd/system/display-manager.service
+  another 0000:18:00.0 8086 a7a0 030000
+  bind i915 "$bus/0000:18:00.0"
+}
+
+# mode_setting Y|N: whether nvidia-drm sets modes
+mode_setting() { mkdir -p /sys/module/nvidia_drm/parameters && echo "$1" >/sys/module/nvidia_drm/parameters/modeset; }
+
+# enclosure AUTHORIZED: a case for a GPU on Thunderbolt
+enclosure() {
+  at=/sys/bus/thunderbolt/devices/0-1
+  mkdir -p $at
+  echo "$1" >$at/authorized
+  echo Razer >$at/vendor_name
+  echo 'Core X' >$at/device_name
+}
+
+# no_packages: the driver's files stay, and dpkg knows nothing of them
+no_packages() {
+  awk -v RS= -v ORS='\n\n' '!/^Package: (nvidia-|libnvidia-|libcuda1|xserver-xorg-video-nvidia|firmware-nvidia)/' \
+    /var/lib/dpkg/status >/root/status
+  mv /root/status /var/lib/dpkg/status
 }
 
 # settings STATES: the unit that gpusetup leaves for these settings of the GPUs
