@@ -172,7 +172,7 @@ fn a_machine_with_secure_boot_takes_the_module_after_somebody_came_to_the_consol
         let holds = disk.windows(password.len()).any(|part| part == password.as_bytes());
         assert!(!holds, "the password is on the disk");
     }
-    let _ = fs::remove_dir_all(&folder.join("files"));
+    let _ = fs::remove_dir_all(folder.join("files"));
     ["root.img", "esp.img"].iter().for_each(|name| fs::remove_file(folder.join(name)).expect("removed"));
 }
 
