@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
     .ready(SLURM),
     sick(
         "Slurm lets every job use every GPU",
-        "slurm; : >/etc/slurm/cgroup.conf",
+        "slurm; sed -i /ConstrainDevices/d /etc/slurm/cgroup.conf",
         &["GS813 warn"],
         "GS813: echo ConstrainDevices=yes",
     )

@@ -76,7 +76,8 @@ slurm() {
   printf '%s\n' ClusterName=t SlurmctldHost=localhost GresTypes=gpu TaskPlugin=task/cgroup \
     "NodeName=$(hostname) Gres=gpu:8" >/etc/slurm/slurm.conf
   echo 'Name=gpu File=/dev/nvidia[0-7]' >/etc/slurm/gres.conf
-  echo ConstrainDevices=yes >/etc/slurm/cgroup.conf
+  # slurmd looks for the kind of the machine's cgroups, which a clone does not show, unless it is told.
+  printf '%s\n' CgroupPlugin=cgroup/v1 ConstrainDevices=yes >/etc/slurm/cgroup.conf
 }
 
 # os ID VERSION [VARIANT]: what os-release says of the system
