@@ -161,8 +161,8 @@ pub fn nobody_to_enrol() -> String {
 /// A key that was not enrolled during the reboot (GS301).
 pub fn not_enrolled(certificate: &Path) -> String {
     format!(
-        "the key {} was not enrolled at the console, so the driver's modules would not load; prepare it again: sudo gpusetup \
-         resume (at a terminal), or undo what was done: sudo gpusetup rollback",
+        "the key {} was not enrolled at the console, so the driver's modules would not load. Prepare it again at a terminal: sudo \
+         gpusetup resume. Or undo what was done: sudo gpusetup rollback",
         certificate.display()
     )
 }

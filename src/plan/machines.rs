@@ -123,8 +123,8 @@ fn two_gpus(context: &StepContext) -> Option<String> {
 fn outside(context: &StepContext) -> Option<String> {
     let (first, driver) = (context.facts.external_gpus.first()?, context.chosen.driver.as_ref()?);
     Some(format!(
-        "the GPU at {first} is in a case on Thunderbolt or USB4: connect it before boot, and stop the programs that use it before it is \
-         unplugged; driver {} does not give it back while they run",
+        "the GPU at {first} is in a case on Thunderbolt or USB4: connect it before boot. Stop the programs that use it before it is \
+         unplugged: driver {} does not give it back while they run",
         driver.version
     ))
 }
