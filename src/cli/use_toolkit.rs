@@ -14,6 +14,7 @@ use crate::render::progress::ProgressPrinter;
 use crate::render::toolkit_shell::{SearchPaths, Shell, exports, module_file};
 use crate::resolve::Request;
 use crate::system::{System, environment, output};
+use crate::text::quoted_path;
 use crate::version::CudaVersion;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub struct Options {
     shell: Option<Shell>,
     /// Write a module file for each toolkit below DIR, for Lmod and Environment Modules: DIR/cuda/12.8
     ///
-    /// With a version, only for that one. Users then run `module load cuda/12.8`.
+    /// With a version, only for that one. Users then run `module load cuda/12.8`. With --root, DIR is a folder of that tree.
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     module_files: Option<PathBuf>,
     /// Only show what would be changed
@@ -159,13 +160,29 @@ fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
     if toolkits.is_empty() {
         return Err(Problem::usage("no toolkit is installed, so there is no module file to write"));
     }
+    let system = system(&options.host);
+    if !system.is_live() && folder.is_relative() {
+        let again =
+            format!("gpusetup use cuda --module-files {} --root DIR", quoted_path(&Path::new("/").join(folder)));
+        return Err(Problem::usage("with --root, the folder of --module-files begins with / and is one of the tree")
+            .attempt(again));
+    }
     let folder = folder.join("cuda");
     let failed = |path: &Path, e: io::Error| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
-    output::make_directories(&folder).map_err(|e| failed(&folder, e))?;
+    let made = match system.is_live() {
+        true => output::make_directories(&folder),
+        false => system.make_directories(&folder, 0o755).map(drop),
+    };
+    made.map_err(|e| failed(&folder, e))?;
     let mut module_files = Vec::new();
     for toolkit in toolkits {
         let path = folder.join(toolkit.version.series().to_string());
-        output::write(&path, module_file(toolkit).as_bytes()).map_err(|e| failed(&path, e))?;
+        let text = module_file(toolkit);
+        let written = match system.is_live() {
+            true => output::write(&path, text.as_bytes()),
+            false => system.write(&path, text.as_bytes(), 0o644),
+        };
+        written.map_err(|e| failed(&path, e))?;
         module_files.push(path);
     }
     if options.look.json {

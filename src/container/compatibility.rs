@@ -127,7 +127,11 @@ impl Needs {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let has_cuda = demands.iter().any(|(name, value)| name == "NVIDIA_REQUIRE_CUDA" && !value.is_empty());
-        let version = |text: &str| text.parse::<CudaVersion>().ok();
+        // Some images add the number of a build: 13.0.1.012.
+        let version = |text: &str| {
+            let release: Vec<_> = text.split('.').take(3).collect();
+            release.join(".").parse::<CudaVersion>().ok()
+        };
         // Older images have no requirement, and the toolkit makes one of this variable.
         let own = variable("CUDA_VERSION").and_then(|text| version(text));
         if let Some(own) = own.filter(|_| !has_cuda) {

@@ -33,17 +33,26 @@ pub fn split(line: &str) -> Result<Vec<Word>, Unreadable> {
         let sentence = format!("the command line has a hidden character, U+{:04X}", u32::from(hidden));
         return Err(Unreadable::new(sentence).hint("type the command instead of copying it"));
     }
-    let mut reader = Reader { rest: line, word: None };
+    let mut reader = Reader { rest: line, word: None, has_begun: false, is_over: false };
     let mut words = Vec::new();
-    while let Some(word) = reader.next()? {
-        words.push(word);
+    loop {
+        let was_over = reader.is_over;
+        match reader.next()? {
+            // The next line of a script is another command.
+            Some(_) if was_over => return Err(several('\n')),
+            Some(word) => words.push(word),
+            None => return Ok(words),
+        }
     }
-    Ok(words)
 }
 
 struct Reader<'a> {
     rest: &'a str,
     word: Option<Word>,
+    /// A word of the command was read.
+    has_begun: bool,
+    /// The line of the command has ended.
+    is_over: bool,
 }
 
 impl Reader<'_> {
@@ -51,6 +60,7 @@ impl Reader<'_> {
         while let Some(c) = self.rest.chars().next() {
             match c {
                 ' ' | '\t' | '\n' | '\r' => {
+                    self.is_over |= c == '\n' && self.has_begun;
                     self.take(1);
                     if self.word.is_some() {
                         break;
@@ -68,6 +78,7 @@ impl Reader<'_> {
 
     /// One character of a word, a quoted part of it, or something that the shell replaces.
     fn piece(&mut self, first: char) -> Result<(), Unreadable> {
+        self.has_begun = true;
         match first {
             '\'' => {
                 let inner = self.rest[1..].find('\'').ok_or_else(|| unfinished("'"))?;
@@ -222,5 +233,8 @@ mod tests {
         {
             assert!(split(line).is_err(), "{line:?}");
         }
+        // The next line of a script, whose words would be the container's.
+        assert!(split("docker run a\nrm -rf /data\n").is_err());
+        assert_eq!(texts("\n# asks\na \\\n b\n\n# end\n"), ["a", "b"]);
     }
 }

@@ -198,6 +198,11 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
         written.differs("srun needs the command that the container runs, and none is given");
         return None;
     }
+    // srun would take it for an option of srun.
+    if line.arguments.first().is_some_and(|word| word.text.starts_with('-')) {
+        written.differs("srun needs the program that the container runs, and only its options are given");
+        return None;
+    }
     let mut words = vec!["srun".to_owned(), format!("--gpus={count}")];
     let variables = variables(line, written);
     if !variables.is_empty() || request.capabilities.is_some() {

@@ -575,6 +575,9 @@ fn one_form_is_printed_alone() {
     let ran = run(&["container", "translate", "--to", "kubernetes", "docker run --gpus all x"]);
     assert_eq!((ran.code, ran.out.as_str()), (4, ""));
     assert!(ran.err.contains("nvidia.com/gpu: NUMBER"), "{}", ran.err);
+    // srun would take the options of the container's program for its own.
+    let ran = run(&["container", "translate", "--to", "slurm", "docker run --gpus 1 x --uid=0 y"]);
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
     // What the form cannot say is said beside it.
     let ran = run(&["container", "translate", "--to", "kubernetes", line]);
     assert!(ran.code == 0 && ran.err.contains("cannot be asked for GPUs 0, 3"), "{}{}", ran.out, ran.err);

@@ -104,6 +104,11 @@ fn an_image_runs_on_drivers_that_its_demands_and_its_cuda_accept() {
     assert_eq!(answer(&newest_image, "550.54.15", "a100-sxm4-40gb"), "does-not-run");
     let without = place.file("without.tar", &docker_archive(&config(&newest[..2])));
     assert_eq!(answer(&without, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    // NVIDIA's images of frameworks add the number of a build, and demand less than they need.
+    let build = [("CUDA_VERSION", "13.0.1.012"), ("NVIDIA_REQUIRE_CUDA", "cuda>=9.0")];
+    let build = place.file("build.tar", &docker_archive(&config(&build)));
+    assert_eq!(answer(&build, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    assert_eq!(answer(&build, "580.95.05", "a100-sxm4-40gb"), "runs");
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn a_switch_is_a_plan_of_the_link_and_of_what_names_it() {
 
 #[test]
 fn one_shell_and_module_files_change_nothing_of_the_host() {
-    let (tree, folder) = (described(), tempfile::tempdir().expect("a folder"));
+    let tree = described();
     let lines = tree.run(&["use", "cuda", "12.4", "--shell"]).out;
     let script = format!("PATH=/usr/local/cuda/bin:/bin; {lines}echo \"$PATH $CUDA_HOME $LD_LIBRARY_PATH\"");
     let ran = std::process::Command::new("bash").args(["-ec", &script]).output().expect("bash runs");
@@ -210,10 +210,15 @@ fn one_shell_and_module_files_change_nothing_of_the_host() {
     assert_eq!(said, "/usr/local/cuda-12.4/bin:/usr/bin:/bin /usr/local/cuda-12.4 /usr/local/cuda-12.4/lib64\n");
     let fish = tree.run(&["use", "cuda", "12.4", "--shell", "fish"]).out;
     assert!(fish.contains("set -gx CUDA_HOME '/usr/local/cuda-12.4'\n"), "{fish}");
-    let place = folder.path().to_str().expect("UTF-8");
-    let written = tree.run(&["use", "cuda", "--module-files", place, "--json"]).json();
+    assert_eq!(tree.run(&["use", "cuda", "--module-files", "modulefiles"]).code, 2, "of which folder?");
+    // A link of the tree leads to a folder of the tree.
+    let outside = tempfile::tempdir().expect("a folder");
+    tree.link("usr/share/modulefiles", &outside.path().display().to_string());
+    let written = tree.run(&["use", "cuda", "--module-files", "/usr/share/modulefiles", "--json"]);
+    assert!(outside.path().read_dir().expect("a folder").next().is_none(), "{}", written.out);
+    let written = tree.run(&["use", "cuda", "--module-files", "/srv/modulefiles", "--json"]).json();
     assert_eq!(written["module_files"].as_array().map(Vec::len), Some(2), "{written}");
-    let module = std::fs::read_to_string(folder.path().join("cuda/12.4")).expect("a module file");
+    let module = std::fs::read_to_string(tree.path().join("srv/modulefiles/cuda/12.4")).expect("a module file");
     assert!(module.starts_with("#%Module1.0\n") && module.contains("prepend-path PATH {/usr/local/cuda-12.4/bin}\n"));
     let link = std::fs::read_link(tree.path().join("usr/local/cuda")).expect("a link");
     assert_eq!(link.to_str(), Some("cuda-11.8"));
