@@ -74,6 +74,9 @@ pub struct InstalledEngine {
     /// Those of its units that the host has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<String>,
+    /// An option in a file of its units with which it does not accept, or does not read, its configuration file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conflict: Option<(PathBuf, String)>,
 }
 
 /// Something that a host may have.
@@ -155,6 +158,29 @@ fn installed(system: &System, engine: &Engine) -> Option<InstalledEngine> {
         program: program.into(),
         version: version_of(system, program, &names.collect::<Vec<_>>()),
         units: engine.units.iter().filter(has_unit).cloned().collect(),
+        conflict: conflict(system, engine),
+    })
+}
+
+/// The first option of this kind in a command line of the engine's units.
+fn conflict(system: &System, engine: &Engine) -> Option<(PathBuf, String)> {
+    let places = engine.units.iter().flat_map(|unit| UNITS.map(|folder| Path::new(folder).join(unit)));
+    let files = places.flat_map(|unit| {
+        let parts = PathBuf::from(format!("{}.d", unit.display()));
+        let names = system.list(&parts).unwrap_or_default();
+        names.into_iter().map(move |name| parts.join(name)).chain([unit])
+    });
+    let option_in = |text: &str| {
+        let commands = text.lines().filter(|line| line.trim_start().starts_with("ExecStart"));
+        let mut words = commands.flat_map(str::split_whitespace);
+        let is_option = |word: &str, option: &str| {
+            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        };
+        words.find_map(|word| engine.conflicting_options.iter().find(|option| is_option(word, option)).cloned())
+    };
+    files.into_iter().find_map(|file| {
+        let text = system.read_text(&file).ok()??.replace("\\\n", " ");
+        Some((file, option_in(&text)?))
     })
 }
 

@@ -248,3 +248,21 @@ fn the_request_is_kept_in_user_data_and_in_the_config_file() {
     let plan = run(&["plan", "--config", path, "--os", "debian-13", "--gpu", "h100", "--json"]).json();
     assert_eq!(plan["request"]["settings"]["containers"], json!({"engine": "podman"}));
 }
+
+/// An older guide of NVIDIA's registers the runtime in the unit. dockerd does not start with the same setting in its file.
+#[test]
+fn options_of_the_unit_are_not_contradicted() {
+    let command = "ExecStart=\nExecStart=/usr/bin/dockerd --host=fd:// \\\n  --add-runtime=nvidia=/usr/bin/nvidia-container-runtime\n";
+    let unit = "etc/systemd/system/docker.service.d/override.conf";
+    let tree = debian(&["dockerd"]);
+    tree.write(unit, &format!("[Service]\n{command}"));
+    let ran = on(&tree, &[]);
+    assert_eq!(ran.code, 5, "{}", ran.out);
+    let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("docker.service.d/override.conf") && said.contains("Docker with --add-runtime"), "{said}");
+    tree.write(
+        unit,
+        "[Service]\n# ExecStart=/usr/bin/dockerd --add-runtime=a=b\nExecStart=/usr/bin/dockerd --add-runtimes\n",
+    );
+    printed(on(&tree, &[]));
+}

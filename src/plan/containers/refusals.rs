@@ -17,8 +17,9 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     let Some((setup, broken)) = containers.broken().next() else { return Ok(()) };
     let (path, title) = (broken.path.display(), &setup.engine.title);
     let sentence = format!("{path} cannot be merged, so it is left as it is: {}", broken.why);
+    let is_own = setup.engine.config.as_ref().is_some_and(|config| broken.path.as_os_str() == config.as_str());
     let check = match setup.engine.form {
-        crate::compat::EngineForm::DaemonJson => "sudo dockerd --validate".to_owned(),
+        crate::compat::EngineForm::DaemonJson if is_own => "sudo dockerd --validate".to_owned(),
         _ => format!("sudo cat {}", quoted_path(&broken.path)),
     };
     Err(Conflict::blocked(CheckId::GS803, sentence)

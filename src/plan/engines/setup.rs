@@ -142,6 +142,15 @@ impl<'a> Containers<'a> {
             let path = path.to_owned();
             move |e: Unmergeable| BrokenFile { path, why: e.to_string() }
         };
+        let conflict = setup.found.as_ref().and_then(|found| found.conflict.clone());
+        if let Some((path, option)) = conflict {
+            let why = format!(
+                "it starts {} with {option}, beside which settings in {} are refused or not read",
+                setup.engine.title,
+                main.display()
+            );
+            return Some(Err(BrokenFile { path, why }));
+        }
         let content = match form {
             EngineForm::DaemonJson => daemon_json::merged(text.unwrap_or_default(), runtime, setup.needs_cdi_setting())
                 .map_err(refused(&main)),

@@ -40,6 +40,9 @@ pub struct Engine {
     /// What a restart does to containers that run. None for an engine without a daemon.
     #[serde(default)]
     pub restart: Option<RestartEffect>,
+    /// Options in the command line of its units with which it refuses the configuration that is written, or does not read it.
+    #[serde(default)]
+    pub conflicting_options: Vec<String>,
     /// The group whose members may use it.
     #[serde(default)]
     pub group: Option<String>,
