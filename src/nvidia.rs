@@ -51,6 +51,17 @@ pub enum Answer<T> {
     NotAsked(String),
 }
 
+impl<T> Answer<T> {
+    /// What the answer means; an answer without a meaning has failed, for this reason.
+    pub fn and_then<U>(self, meaning: impl FnOnce(T) -> Result<U, String>) -> Answer<U> {
+        match self {
+            Self::Is(answer) => meaning(answer).map_or_else(Answer::Failed, Answer::Is),
+            Self::Failed(why) => Answer::Failed(why),
+            Self::NotAsked(why) => Answer::NotAsked(why),
+        }
+    }
+}
+
 impl<T> Default for Answer<T> {
     fn default() -> Self {
         Self::NotAsked("it was not checked".to_owned())

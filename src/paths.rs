@@ -84,6 +84,9 @@ paths! {
     FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf",
 }
 
+/// Where systemd looks for units: the administrator's, and those of packages.
+pub const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+
 /// Where the unit of the daemon that gets licences for virtual GPUs may be; only guest drivers have it.
 pub const LICENCE_UNITS: [&str; 3] = [
     "/etc/systemd/system/nvidia-gridd.service",

@@ -55,6 +55,17 @@ pub fn tell_result_of(system: &System) -> Result<(), Problem> {
     }
 }
 
+/// Prints a plan that is only shown.
+pub fn show(plan: &Plan, look: &LookOptions, host: &HostOptions) -> Result<Exit, Problem> {
+    if look.json {
+        super::print_json(plan)?;
+    } else {
+        let text = render::plan::text(plan, "", super::paint(look.color), look.verbose, super::width());
+        super::print_text(text, look.color, host.root.is_none())?;
+    }
+    Ok(Exit::Done)
+}
+
 /// Shows a plan before a question about it: beside the result, where that is to be an object alone.
 pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
     let text = render::plan::text(plan, "", super::paint(look.color), look.verbose, super::width());

@@ -3,7 +3,7 @@
 
 use super::host::{look, must_be_a_host, system};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
-use super::run::{Ended, agreed, begin, propose, take_back, tell_result, writing};
+use super::run::{Ended, agreed, begin, propose, show, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, RollbackScope};
@@ -14,7 +14,6 @@ use crate::operation::packages;
 use crate::packages::{of, owners};
 use crate::plan::{Inventory, Plan, Unwanted};
 use crate::planning::Planner;
-use crate::render;
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
 use crate::system::System;
@@ -55,7 +54,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if options.dry_run {
         let system = system(&options.host);
         must_be_a_host(&system)?;
-        return if by_journal { show_journal(options, &system) } else { show(options, &plan(options, &system)?) };
+        return if by_journal {
+            show_journal(options, &system)
+        } else {
+            show(&plan(options, &system)?, &options.look, &options.host)
+        };
     }
     let boots = options.run.reboot == RebootOption::IfNeeded;
     let ended = writing(&options.host, &options.run, boots, |system, account| {
@@ -133,17 +136,6 @@ fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
         say(text.trim_end());
     } else {
         super::print(&text)?;
-    }
-    Ok(Exit::Done)
-}
-
-fn show(options: &Options, plan: &Plan) -> Result<Exit, Problem> {
-    if options.look.json {
-        super::print_json(plan)?;
-    } else {
-        let paint = super::paint(options.look.color);
-        let text = render::plan::text(plan, "", paint, options.look.verbose, super::width());
-        super::print_text(text, options.look.color, options.host.root.is_none())?;
     }
     Ok(Exit::Done)
 }

@@ -2,14 +2,13 @@
 
 use super::host::{look, must_be_a_host, system};
 use super::options::{HostOptions, LookOptions, RunOptions};
-use super::run::{Ended, agreed, begin, propose, tell_result, writing};
+use super::run::{Ended, agreed, begin, propose, show, tell_result, writing};
 use super::{Problem, say};
 use crate::apply;
 use crate::apply::result::Ending;
 use crate::exit::Exit;
 use crate::plan::{Plan, installed_toolkit};
 use crate::planning::Planner;
-use crate::render;
 use crate::render::progress::ProgressPrinter;
 use crate::render::toolkit_shell::{SearchPaths, Shell, exports, module_file};
 use crate::resolve::Request;
@@ -59,7 +58,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     }
     if options.dry_run {
         must_be_a_host(&system(&options.host))?;
-        return show(options, &plan(options, version)?);
+        return show(&plan(options, version)?, &options.look, &options.host);
     }
     let mut is_switched = false;
     let ended = writing(&options.host, &options.run, false, |system, account| {
@@ -112,17 +111,6 @@ fn plan(options: &Options, version: CudaVersion) -> Result<Plan, Problem> {
         ..Request::no_wishes(jiff::Timestamp::now().to_string())
     };
     Ok(Planner::new(database).switch(facts, version, request)?)
-}
-
-fn show(options: &Options, plan: &Plan) -> Result<Exit, Problem> {
-    if options.look.json {
-        super::print_json(plan)?;
-    } else {
-        let paint = super::paint(options.look.color);
-        let text = render::plan::text(plan, "", paint, options.look.verbose, super::width());
-        super::print_text(text, options.look.color, options.host.root.is_none())?;
-    }
-    Ok(Exit::Done)
 }
 
 /// Prints the lines for one shell.

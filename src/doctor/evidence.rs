@@ -268,11 +268,7 @@ pub fn gather(
     // The log comes first: a broken driver hangs its clients, and has usually logged the reason.
     let kernel_log = senses.at(Sense::KernelLog, || match &sources.kernel_log {
         Some(text) => Answer::Is(kernel_log::parse(text)),
-        None => match kernel_log::read(system) {
-            Answer::Is(text) => Answer::Is(kernel_log::parse(&text)),
-            Answer::Failed(why) => Answer::Failed(why),
-            Answer::NotAsked(why) => Answer::NotAsked(why),
-        },
+        None => kernel_log::read(system).and_then(|text| Ok(kernel_log::parse(&text))),
     });
     let denied = senses.at(Sense::Denials, || Some(denied(system)));
     let blocked = denied.as_ref().map(|_| facts.blocked_modules.clone());

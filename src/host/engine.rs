@@ -4,6 +4,7 @@
 use super::Facts;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineId};
 use crate::packages;
+use crate::paths::UNIT_FOLDERS;
 use crate::system::{Node, Program, System, input};
 use crate::version::AddOnVersion;
 use base64::Engine as _;
@@ -116,9 +117,6 @@ fn from_base64<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 /// Where `systemctl enable` links the units that the host starts.
 const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
 
-/// The places of systemd's units.
-const UNITS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
-
 /// What the host has for containers with GPUs, and whether this user exists.
 pub fn container_host(system: &System, database: &Database, user: Option<&str>) -> ContainerHost {
     let exists = |path: &&String| system.exists(path);
@@ -151,7 +149,7 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
 
 fn installed(system: &System, engine: &Engine) -> Option<InstalledEngine> {
     let program = engine.programs.iter().find(|path| system.exists(path))?;
-    let has_unit = |unit: &&String| UNITS.iter().any(|folder| system.exists(Path::new(folder).join(unit)));
+    let has_unit = |unit: &&String| UNIT_FOLDERS.iter().any(|folder| system.exists(Path::new(folder).join(unit)));
     let names = engine.packages.iter().flat_map(|p| &p.names).chain(&engine.other_packages);
     Some(InstalledEngine {
         id: engine.id,
@@ -164,7 +162,7 @@ fn installed(system: &System, engine: &Engine) -> Option<InstalledEngine> {
 
 /// The first option of this kind in a command line of the engine's units.
 fn conflict(system: &System, engine: &Engine) -> Option<(PathBuf, String)> {
-    let places = engine.units.iter().flat_map(|unit| UNITS.map(|folder| Path::new(folder).join(unit)));
+    let places = engine.units.iter().flat_map(|unit| UNIT_FOLDERS.map(|folder| Path::new(folder).join(unit)));
     let files = places.flat_map(|unit| {
         let parts = PathBuf::from(format!("{}.d", unit.display()));
         let names = system.list(&parts).unwrap_or_default();

@@ -83,14 +83,10 @@ fn heard<T: DeserializeOwned>(question: &Question, output: &Output) -> Answer<T>
 pub fn ask_version(gpusetup: &Path, of: &AddOn, soname: &str, limit: Duration) -> Answer<AddOnVersion> {
     let VersionCall { function, form, .. } = &of.version_call;
     let arguments = vec![soname.to_owned(), function.clone(), form.as_str().to_owned()];
-    match ask::<Vec<u32>>(gpusetup, &Question { about: Library::AddOn, arguments, limit }) {
-        Answer::Is(numbers) => match told(&of.version_call, &numbers) {
-            Some(version) => Answer::Is(version),
-            None => Answer::Failed(format!("{soname} reported no valid version: {numbers:?}")),
-        },
-        Answer::Failed(why) => Answer::Failed(why),
-        Answer::NotAsked(why) => Answer::NotAsked(why),
-    }
+    ask::<Vec<u32>>(gpusetup, &Question { about: Library::AddOn, arguments, limit }).and_then(|numbers| {
+        let version = told(&of.version_call, &numbers);
+        version.ok_or_else(|| format!("{soname} reported no valid version: {numbers:?}"))
+    })
 }
 
 /// The version from these numbers.

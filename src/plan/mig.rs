@@ -8,7 +8,7 @@ use crate::host::Facts;
 use crate::mig::{Board, Geometry, PlacedInstance, Wanted, described, needed, removed};
 use crate::nvidia::{DeviceState, MigPlace};
 use crate::operation::{Device, Link, Operation, Run, WriteFile};
-use crate::paths::{MIG_LAYOUT, MIG_UNIT, MIG_WANTED};
+use crate::paths::{MIG_LAYOUT, MIG_UNIT, MIG_WANTED, UNIT_FOLDERS};
 use crate::resolve::Request;
 use crate::version::Want;
 use std::path::Path;
@@ -88,9 +88,6 @@ pub fn beside_units(gpus: &[GpuPartition], units: &Units) -> Vec<Act> {
     acts.extend(units.paused.iter().rev().map(|unit| unit_act(start(unit), stop(unit))));
     acts
 }
-
-/// Where packages put units.
-const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 
 fn act_where_there(unit: &str, argv: Vec<String>, undo: Vec<String>) -> Act {
     let files = UNIT_FOLDERS.iter().map(|folder| Path::new(folder).join(unit));

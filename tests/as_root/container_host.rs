@@ -191,7 +191,7 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
     assert_eq!(differences(&before.root(), &root, RECORDS), [""; 0]);
     drop(before);
 
-    // The administrator's own file, with a mode of its own.
+    // The administrator's own file, with another mode.
     fs::write(host.path(DAEMON), THEIRS).expect("written");
     fs::set_permissions(host.path(DAEMON), fs::Permissions::from_mode(0o600)).expect("ours");
     let before = kept.clone_as("before");

@@ -48,8 +48,6 @@ pub struct Kubernetes {
     pub driver_container: bool,
     /// The runtime classes of the cluster.
     pub classes: Answer<BTreeSet<String>>,
-    /// The sockets of NVIDIA's device plugin.
-    pub plugins: Vec<String>,
 }
 
 /// What a host has of Slurm.
@@ -107,7 +105,6 @@ fn kubernetes(system: &System) -> Kubernetes {
         configured: files.filter(names_nvidia).collect(),
         driver_container: !names(system, "/run/nvidia/driver/usr").collect::<Vec<_>>().is_empty(),
         classes: classes(system, agent),
-        plugins: names(system, "/var/lib/kubelet/device-plugins").filter(|name| name.contains("nvidia")).collect(),
     }
 }
 
@@ -139,12 +136,8 @@ fn classes(system: &System, agent: Option<&str>) -> Answer<BTreeSet<String>> {
         Some(_) => ask(system, ["kubectl", "--kubeconfig", KUBELET, "get", "--raw", CLASSES], limit),
         None => return Answer::NotAsked("this host is no node".to_owned()),
     };
-    match answer {
-        Answer::Is(text) => names_of_classes(&text)
-            .map_or_else(|| Answer::Failed("kubectl printed no list of runtime classes".to_owned()), Answer::Is),
-        Answer::Failed(why) => Answer::Failed(why),
-        Answer::NotAsked(why) => Answer::NotAsked(why),
-    }
+    answer
+        .and_then(|text| names_of_classes(&text).ok_or_else(|| "kubectl printed no list of runtime classes".to_owned()))
 }
 
 /// The names in a list of the API: `{"items": [{"metadata": {"name": "nvidia"}}]}`.
@@ -158,11 +151,7 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
     if !has(system, "slurmd") {
         return Slurm::default();
     }
-    let known = match ask(system, ["slurmd", "-G"], Duration::from_secs(10)) {
-        Answer::Is(text) => Answer::Is(files_of(&text)),
-        Answer::Failed(why) => Answer::Failed(why),
-        Answer::NotAsked(why) => Answer::NotAsked(why),
-    };
+    let known = ask(system, ["slurmd", "-G"], Duration::from_secs(10)).and_then(|text| Ok(files_of(&text)));
     let folder = ["/etc/slurm", "/etc/slurm-llnl"].into_iter().find(|f| system.exists(format!("{f}/slurm.conf")));
     let setting =
         |file: &str, name: &str| folder.and_then(|folder| setting(&text(system, format!("{folder}/{file}")), name));
@@ -183,12 +172,10 @@ fn devices(system: &System, facts: &Facts) -> Answer<BTreeSet<String>> {
         return Answer::NotAsked(why);
     }
     let question = Question::new(Library::GpuTable, [nvidia::NVML]).limit(patience(facts, 10));
-    match nvidia::ask::<GpuTable>(own(), &question) {
-        Answer::Is(table) => cluster::gres(system, &table)
-            .map_or_else(Answer::Failed, |lines| Answer::Is(lines.iter().flat_map(|line| line.files()).collect())),
-        Answer::Failed(why) => Answer::Failed(why),
-        Answer::NotAsked(why) => Answer::NotAsked(why),
-    }
+    nvidia::ask::<GpuTable>(own(), &question).and_then(|table| {
+        let lines = cluster::gres(system, &table)?;
+        Ok(lines.iter().flat_map(|line| line.files()).collect())
+    })
 }
 
 /// The device files that `slurmd -G` prints: `… Count=1 Index=0 ID=7696487 File=/dev/nvidia0 Cores=0 …`.

@@ -45,14 +45,8 @@ pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
     if !system.is_live() {
         return written_in(system, &nvcc);
     }
-    match ask(system, [&nvcc.display().to_string(), "--version"], Duration::from_secs(20)) {
-        Answer::Is(text) => match release(&text) {
-            Some(version) => Answer::Is(version),
-            None => Answer::Failed(format!("{} --version names no release", nvcc.display())),
-        },
-        Answer::Failed(why) => Answer::Failed(why),
-        Answer::NotAsked(why) => Answer::NotAsked(why),
-    }
+    ask(system, [&nvcc.display().to_string(), "--version"], Duration::from_secs(20))
+        .and_then(|text| release(&text).ok_or_else(|| format!("{} --version names no release", nvcc.display())))
 }
 
 /// Whether each toolkit with a working nvcc compiles a program that starts: the program's output line, or the errors.

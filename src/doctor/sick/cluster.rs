@@ -15,7 +15,6 @@ fn node() -> Kubernetes {
         configured: vec!["/etc/containerd/conf.d/99-nvidia.toml".to_owned()],
         driver_container: false,
         classes: Answer::Is(set(&["nvidia"])),
-        plugins: Vec::new(),
     }
 }
 
