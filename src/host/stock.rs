@@ -72,6 +72,10 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         return Err(StockError::Malformed(format!("{}…", visible(&spec.chars().take(LONGEST).collect::<String>()))));
     }
     let (system, arch) = match spec.split_once(':') {
+        // As images are named, debian:12; no architecture begins with a digit.
+        Some((id, release)) if release.starts_with(|first: char| first.is_ascii_digit()) => {
+            return stock(database, &format!("{id}-{release}"), lspci);
+        }
         Some((_, "")) => return Err(StockError::Malformed(visible(spec).into_owned())),
         Some((system, arch)) => (system, machine(arch)),
         None => (spec, USUAL_ARCHITECTURE),
@@ -316,6 +320,8 @@ mod tests {
             ("Ubuntu 24.04 LTS", "ubuntu", "24.04", "x86_64"),
             ("noble:arm64", "ubuntu", "24.04", "aarch64"),
             ("trixie", "debian", "13", "x86_64"),
+            ("debian:12", "debian", "12", "x86_64"),
+            ("ubuntu:24.04:arm64", "ubuntu", "24.04", "aarch64"),
             ("Debian GNU/Linux 12 (bookworm)", "debian", "12", "x86_64"),
             ("Red Hat Enterprise Linux 9.6 (Plow)", "rhel", "9.6", "x86_64"),
         ] {
@@ -329,6 +335,8 @@ mod tests {
     fn what_is_not_known_is_refused_with_what_is() {
         for (spec, part) in [
             ("ubuntu", "known are ubuntu-26.04"),
+            ("ubuntu:24.04:riscv64", "aarch64, x86_64"),
+            ("debian:12:386", "ID-VERSION"),
             ("ubuntu-24.04:", "ID-VERSION"),
             ("linux", "ID-VERSION"),
             ("24.04", "ID-VERSION"),
