@@ -4,6 +4,7 @@
 //! with the key that it is told of.
 
 use crate::host::{Host, Said, beside, gpusetup, machine, script, store, text};
+use crate::stack::{installed, planned};
 use crate::step::step;
 use gpusetup::certificate::Certificate;
 use gpusetup::operation::{EnrollKey, Operation, Run};
@@ -196,14 +197,13 @@ fn without_op(mut act: Value) -> Value {
 #[test]
 #[ignore = "needs root: tests/run runs it"]
 fn dkms_signs_with_the_key_that_it_is_told_of() {
-    let host = Host::of("signed", Path::new(&script("base", &[])));
-    // The base has packages, and no list of them.
-    let packages = "dkms gcc make libc6-dev linux-headers-$(ls /lib/modules)";
-    host.ask(&format!("apt-get -qq update && apt-get -qq install --no-install-recommends {packages}"));
-    secure(&host.root());
+    // It is planned for a fresh host, and done on one that has DKMS already.
+    let (fresh, host) = (Host::new("to-sign"), installed(&planned()).clone_as("signed"));
+    secure(&fresh.root());
+    host.ask("rm -f /var/lib/dkms/mok.*");
     // A key of the administrator's, outside of the places that DKMS knows.
-    host.ask("mkdir -m 700 /root/keys");
-    let keys = host.path("/root/keys");
+    fresh.ask("mkdir -m 700 /root/keys");
+    let keys = fresh.path("/root/keys");
     let (key, certificate) = (keys.join("our.key"), keys.join("our.der"));
     let make =
         ["req", "-new", "-x509", "-nodes", "-days", "9", "-newkey", "rsa:2048", "-subj", "/CN=the administrator's"];
@@ -221,7 +221,7 @@ fn dkms_signs_with_the_key_that_it_is_told_of() {
     host.ask("mkdir -p /etc/dkms/framework.conf.d");
     let plan = |more: &[&str]| {
         let base = ["plan", "--gpu", "a100", "--profile", "driver", "--json"];
-        host.gpusetup_plain(&[&base[..], more].concat()).succeeds().json()
+        fresh.gpusetup_plain(&[&base[..], more].concat()).succeeds().json()
     };
     let operation = |plan: &Value, name: &str| {
         let steps = plan["steps"].as_array().expect("steps").iter();
@@ -234,7 +234,8 @@ fn dkms_signs_with_the_key_that_it_is_told_of() {
     let given = plan(&["--mok-key", text(&key), "--mok-cert", text(&certificate)]);
     let drop_in = operation(&given, "write-file");
     // The tree's own paths are what DKMS sees in it.
-    let content = drop_in["content"].as_str().expect("a text").replace(text(&host.root()), "");
+    let content = drop_in["content"].as_str().expect("a text").replace(text(&fresh.root()), "");
+    machine("cp", &["--archive", text(&keys), text(&host.path("/root"))]).succeeds();
     fs::write(host.path(drop_in["path"].as_str().expect("a path")), content).expect("written");
     assert_eq!(host.ask(MODULE), "the administrator's");
 

@@ -1,9 +1,10 @@
-//! Several toolkits side by side on a real host: three runfiles with a real nvcc each, removal of one, and the switch of the default,
+//! Several toolkits side by side on a real host: two more runfiles with a real nvcc each beside the one that the stack has, removal of one, and the switch of the default,
 //! which is cut off by SIGKILL at random times. The seed is printed; `GPUSETUP_SEED` sets it.
 
 use crate::host::tree::differences;
 use crate::host::{Host, bench, text, timed};
 use crate::killed::{Fractions, alone, killed, seed, when_free};
+use crate::stack::{installed, planned};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ const EDITED: &str = "# mine\nif true; then\n  :\nfi\nalias old=/usr/local/cuda-
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn three_toolkits_compile_and_two_do_after_one_is_removed() {
-    let host = Host::new("three-toolkits");
+    let host = installed(&planned()).clone_as("three-toolkits");
     let wish = ["--profile", "toolkit", "--cudnn", "none", "--cuda", "12.4", "--cuda", "11.8", "--cuda", "13.4"];
     timed("apply", || host.gpusetup(&[&["apply", "--yes"], &wish[..]].concat()).succeeds());
     assert_eq!(host.ask("readlink /usr/local/cuda"), "cuda-12.4");
@@ -65,9 +66,10 @@ fn three_toolkits_compile_and_two_do_after_one_is_removed() {
     assert_eq!(left, [""; 0], "the other toolkits are as they were");
     let pruned = timed("prune", || host.gpusetup(&["prune", "--yes", "--json"]).succeeds().json());
     assert!(pruned["bytes"].as_u64() > Some(100_000_000), "{pruned}");
-    host.gpusetup(&["uninstall", "--yes"]).succeeds();
-    let there = host.ask("ls -d /usr/local/cuda* || true");
-    assert_eq!(there, "", "gpusetup's own toolkits go with everything");
+    for series in ["12.4", "13.4"] {
+        timed("uninstall", || host.gpusetup(&["uninstall", "--cuda", series, "--yes"]).succeeds());
+    }
+    assert_eq!(host.ask("ls -d /usr/local/cuda* || true"), "", "the link goes with the last toolkit");
 }
 
 /// Compiles and links a program with a kernel; what it prints without a GPU is not of interest here.
