@@ -1,8 +1,8 @@
 //! Completion in shells: `gpusetup completions bash` prints a small script, which asks this program for each tab what fits.
 //!
 //! The script calls `_GPUSETUP_COMPLETE=SHELL gpusetup -- WORD...`. Only both together are such a question: the variable alone,
-//! in somebody's environment, changes nothing. The answer comes from the command line's definition and the built-in database,
-//! without a look at the host, and no command is run. Files are left to the shell.
+//! in somebody's environment, changes nothing. The answer comes from the command line's definition and the built-in database;
+//! of the host it only lists the toolkits, and no command is run. Files are left to the shell.
 
 mod line;
 mod names;
@@ -115,8 +115,9 @@ type Values<'a> = Box<dyn Fn(&str) -> Vec<Candidate> + 'a>;
 /// What an argument of a command can be, by what was typed of it. `before` are the words before the current one.
 fn of_argument<'a>(command: &str, argument: &str, before: &'a [String]) -> Option<Values<'a>> {
     Some(match (command, argument) {
-        // A flag, and what is installed.
-        ("uninstall", "driver" | "cuda") => return None,
+        ("use", "toolkit") | ("uninstall", "cuda") => Box::new(|typed| values::installed_toolkits(typed, before)),
+        // A flag.
+        ("uninstall", "driver") => return None,
         (_, "gpu") | ("list", "of") => Box::new(values::gpus),
         (_, "driver") => Box::new(values::drivers),
         (_, "cuda") => Box::new(values::cuda),

@@ -91,6 +91,22 @@ fn fish_completes() {
 }
 
 #[test]
+fn installed_toolkits_are_completed() {
+    let tree = Tree::debian_12();
+    for folder in ["cuda-9.2", "cuda-12.8", "cuda-11.8", "cuda", "cuda-samples", "cudnn-9.1"] {
+        std::fs::create_dir_all(tree.path().join("opt").join(folder)).expect("made");
+    }
+    let prefix = tree.path().join("opt").display().to_string();
+    for (line, expected) in [
+        (["gpusetup", "use", "--prefix", &prefix, "cuda", ""], "12.8:installed\n11.8:installed\n9.2:installed\n"),
+        (["gpusetup", "uninstall", "--prefix", &prefix, "--cuda", "1"], "12.8:installed\n11.8:installed\n"),
+    ] {
+        let asked = program().arg("--").args(line).env("_GPUSETUP_COMPLETE", "zsh").output();
+        assert_eq!(Ran::of(asked.expect("it runs")).out, expected, "{line:?}");
+    }
+}
+
+#[test]
 fn a_variable_in_the_environment_changes_no_command() {
     for variable in ["COMPLETE", "_GPUSETUP_COMPLETE"] {
         for shell in ["bash", "zsh", "fish", "", "nosuch"] {
