@@ -9,7 +9,7 @@ use crate::packages::Versions;
 use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair, switch};
 use crate::resolve::{Conflict, ConflictKind, Request, summary, with_companions};
 use crate::system::System;
-use crate::version::CudaVersion;
+use crate::version::{CudaVersion, Requirement};
 
 /// The input for plans, in addition to the host's facts and the request. See the crate's main page for an example.
 #[derive(Debug, Clone, Copy)]
@@ -142,7 +142,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If it is not installed.
-    pub fn switch(&self, facts: Facts, wanted: CudaVersion, request: Request) -> Result<Plan, Conflict> {
+    pub fn switch(&self, facts: Facts, wanted: &Requirement<CudaVersion>, request: Request) -> Result<Plan, Conflict> {
         switch(self.database, facts, wanted, request)
     }
 

@@ -130,15 +130,21 @@ fn take_back(
     tell: &mut dyn FnMut(&Operation),
 ) -> Result<Vec<String>, Failure> {
     let (mut all_left, mut derived, mut folders) = (Vec::new(), Vec::new(), Vec::new());
+    let lost: Vec<_> = made.iter().flat_map(|owned| &owned.undo).filter_map(|way| way.lost(on)).cloned().collect();
     for owned in made {
         if owned.restarts() {
             derived.push(owned);
             continue;
         }
-        let mut left = Vec::new();
+        let (mut left, mut is_any_undone) = (Vec::new(), owned.undo.is_empty());
         for way in owned.undo.iter().rev() {
+            if let Some(path) = way.follows(&lost) {
+                left.push(path.display().to_string());
+                continue;
+            }
             let stays = if owned.cut_off { way.perform_after_cut(on) } else { way.perform(on) };
             let stays = stays.map_err(|e| owned.failed(&e))?;
+            is_any_undone |= stays.is_empty() || matches!(way, Undo::Packages(_));
             if matches!(way, Undo::Directory { .. }) {
                 folders.extend(stays.iter().cloned());
             }
@@ -148,6 +154,7 @@ fn take_back(
             derived.push(owned);
             continue;
         }
+        let tell: &mut dyn FnMut(&Operation) = if is_any_undone { &mut *tell } else { &mut |_| {} };
         owned.is_undone(on, journal, left.clone(), tell)?;
         all_left.extend(left);
     }

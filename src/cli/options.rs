@@ -20,6 +20,7 @@ use crate::system::input::InputError;
 use crate::system::trust::Trust;
 use crate::text::{quoted, quoted_path};
 use crate::translation;
+use crate::version::{CudaVersion, Requirement, VersionError};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal;
@@ -260,6 +261,15 @@ pub struct LanguageOptions {
     /// JSON, usage errors and the reasons of a version are in English.
     #[arg(long, value_name = "LANG", env = "GPUSETUP_LANG", value_parser = language)]
     pub lang: Option<&'static str>,
+}
+
+/// The name of an installed toolkit: 12, 12.8, 12.8.1.
+pub fn toolkit_name(text: &str) -> Result<Requirement<CudaVersion>, String> {
+    let named: Requirement<CudaVersion> = text.parse().map_err(|e: VersionError| e.to_string())?;
+    named
+        .is_series()
+        .then_some(named)
+        .ok_or_else(|| "name an installed toolkit: 12.8 or 12.8.1 (gpusetup list)".to_owned())
 }
 
 /// The code of a language. An empty text is none: so is an empty variable to those who set locales.

@@ -7,7 +7,7 @@ use super::{Problem, say};
 use crate::apply::{Lock, Pruned, Unused, UnusedKind, remove_unused, unused};
 use crate::exit::Exit;
 use crate::system::System;
-use crate::text::{bytes, count, one_line, wrapped};
+use crate::text::{bytes, counted, one_line, wrapped};
 use std::time::Duration;
 
 /// Flags of `prune`.
@@ -65,7 +65,7 @@ fn tell(options: &Options, unused: Vec<Unused>, removed: bool) -> Result<Exit, P
         super::print_json(&Pruned::of(unused, removed))?;
         return Ok(Exit::Done);
     }
-    let things = count(unused.len() as u64, "file or directory");
+    let things = counted(unused.len() as u64, "file or directory", "files and directories");
     let end = match (unused.is_empty(), removed) {
         (true, _) => "Nothing to remove.\n".to_owned(),
         (_, true) => format!("Removed {things}, {}.\n", bytes(sum)),

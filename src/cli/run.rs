@@ -80,7 +80,8 @@ pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Rollb
     let mut teller = ProgressPrinter::new(options.bars(), !json);
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
-        say(&format!("kept (modified since, or already gone): {path}"));
+        let is_gone = path.starts_with('/') && !system.exists(path);
+        say(&if is_gone { format!("not brought back: {path}") } else { format!("kept as it is now: {path}") });
     }
     forget(system)?;
     teller.end(match reach {

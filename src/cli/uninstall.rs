@@ -2,7 +2,7 @@
 //! install it.
 
 use super::host::{look, must_be_a_host, system};
-use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
+use super::options::{HostOptions, LookOptions, RebootOption, RunOptions, toolkit_name};
 use super::run::{Ended, agreed, begin, propose, show, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::Ending;
@@ -17,14 +17,14 @@ use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
 use crate::system::System;
-use crate::version::CudaVersion;
+use crate::version::{CudaVersion, Requirement};
 
 /// Flags of `uninstall`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Remove this toolkit, even if gpusetup did not install it: 11.2, 11.2.1
-    #[arg(long, value_name = "VERSION", value_delimiter = ',')]
-    cuda: Vec<CudaVersion>,
+    #[arg(long, value_name = "VERSION", value_delimiter = ',', value_parser = toolkit_name)]
+    cuda: Vec<Requirement<CudaVersion>>,
     /// Remove the driver, even if gpusetup did not install it
     #[arg(long)]
     driver: bool,

@@ -1,7 +1,7 @@
 //! `gpusetup use`: makes an installed toolkit the default one, for the host or for one shell, or writes module files.
 
 use super::host::{look, must_be_a_host, system};
-use super::options::{HostOptions, LookOptions, RunOptions};
+use super::options::{HostOptions, LookOptions, RunOptions, toolkit_name};
 use super::run::{Ended, agreed, begin, propose, show, tell_result, writing};
 use super::{Problem, say};
 use crate::apply;
@@ -14,7 +14,7 @@ use crate::render::toolkit_shell::{SearchPaths, Shell, exports, module_file};
 use crate::resolve::Request;
 use crate::system::{System, environment, output};
 use crate::text::quoted_path;
-use crate::version::CudaVersion;
+use crate::version::{CudaVersion, Requirement};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,9 +24,9 @@ pub struct Options {
     /// What to choose: cuda
     #[arg(value_name = "WHAT", value_parser = ["cuda"])]
     _what: String,
-    /// The toolkit: 12.8, 12.8.1
-    #[arg(id = "toolkit", value_name = "VERSION", required_unless_present = "module_files")]
-    version: Option<CudaVersion>,
+    /// The toolkit: 12.8, 12.8.1; 12 is the newest that is installed
+    #[arg(id = "toolkit", value_name = "VERSION", required_unless_present = "module_files", value_parser = toolkit_name)]
+    version: Option<Requirement<CudaVersion>>,
     /// Print what chooses it for one shell, and change nothing: eval "$(gpusetup use cuda 11.8 --shell)"
     #[arg(long, value_name = "SHELL", value_enum, num_args = 0..=1, default_missing_value = "bash",
           conflicts_with_all = ["module_files", "json", "dry_run"])]
@@ -52,20 +52,20 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if let Some(folder) = &options.module_files {
         return write_modules(options, folder);
     }
-    let Some(version) = options.version else { return Err(Problem::usage("name the toolkit: gpusetup use cuda 12.8")) };
+    let Some(wanted) = &options.version else { return Err(Problem::usage("name the toolkit: gpusetup use cuda 12.8")) };
     if let Some(shell) = options.shell {
-        return print_exports(options, version, shell);
+        return print_exports(options, wanted, shell);
     }
     if options.dry_run {
         must_be_a_host(&system(&options.host))?;
-        return show(&plan(options, version)?, &options.look, &options.host);
+        return show(&plan(options, wanted)?.0, &options.look, &options.host);
     }
     let mut is_switched = false;
     let ended = writing(&options.host, &options.run, false, |system, account| {
         let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
         only_after_an_apply(system)?;
         apply::recover(system, &mut |news| teller.tell(news))?;
-        let plan = plan(options, version)?;
+        let (plan, version) = plan(options, wanted)?;
         if plan.is_converged() {
             teller.end(&format!("Nothing to do: CUDA {version} is the default already."));
             return Ok(Ended::Untouched);
@@ -101,7 +101,8 @@ fn only_after_an_apply(system: &System) -> Result<(), Problem> {
     Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup resume").attempt("sudo gpusetup rollback"))
 }
 
-fn plan(options: &Options, version: CudaVersion) -> Result<Plan, Problem> {
+/// The switch, and the toolkit that it chooses.
+fn plan(options: &Options, wanted: &Requirement<CudaVersion>) -> Result<(Plan, CudaVersion), Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
     let host = &options.host;
@@ -110,13 +111,14 @@ fn plan(options: &Options, version: CudaVersion) -> Result<Plan, Problem> {
         cache: host.cache.clone(),
         ..Request::no_wishes(jiff::Timestamp::now().to_string())
     };
-    Ok(Planner::new(database).switch(facts, version, request)?)
+    let version = installed_toolkit(&facts, wanted)?.version;
+    Ok((Planner::new(database).switch(facts, wanted, request)?, version))
 }
 
 /// Prints the lines for one shell.
-fn print_exports(options: &Options, version: CudaVersion, shell: Shell) -> Result<Exit, Problem> {
+fn print_exports(options: &Options, wanted: &Requirement<CudaVersion>, shell: Shell) -> Result<Exit, Problem> {
     let (facts, _) = look(&options.host, options.host.database()?)?;
-    let toolkit = installed_toolkit(&facts, version)?;
+    let toolkit = installed_toolkit(&facts, wanted)?;
     let link = options.host.prefix.join("cuda");
     let others: Vec<_> = facts
         .toolkits
@@ -141,8 +143,8 @@ struct Written {
 /// Writes the module files of all toolkits, or of the one that is named.
 fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
     let (facts, _) = look(&options.host, options.host.database()?)?;
-    let toolkits = match options.version {
-        Some(version) => vec![installed_toolkit(&facts, version)?],
+    let toolkits = match &options.version {
+        Some(wanted) => vec![installed_toolkit(&facts, wanted)?],
         None => facts.toolkits.iter().filter(|toolkit| toolkit.has_own_directory()).collect(),
     };
     if toolkits.is_empty() {

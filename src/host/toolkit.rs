@@ -142,11 +142,6 @@ fn distribution_version(text: &str) -> Option<CudaVersion> {
 }
 
 impl Toolkit {
-    /// Whether a version names it: its series, or its release.
-    pub fn is_called(&self, wanted: CudaVersion) -> bool {
-        wanted.series() == self.version.series() && wanted.patch.is_none_or(|patch| self.version.patch == Some(patch))
-    }
-
     /// Whether it is in a directory of its kind alone. The distribution's own is spread over the system's directories.
     pub fn has_own_directory(&self) -> bool {
         self.path != Path::new(DISTRIBUTION)

@@ -6,7 +6,7 @@ use super::undo::Undo;
 use super::{add_repository, device, enroll_key, hold, packages, service};
 use crate::system::{Node, Program, System};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl Undo {
@@ -70,6 +70,26 @@ impl Undo {
             Self::Gone { path } => (!on.exists(path)).then_some(path),
         };
         Ok(left.into_iter().map(|path| path.display().to_string()).collect())
+    }
+
+    /// The tree that a program removed for good, unless something is there again.
+    pub fn lost<'a>(&'a self, on: &System) -> Option<&'a PathBuf> {
+        match self {
+            Self::Gone { path } => Some(path).filter(|path| !on.exists(path)),
+            _ => None,
+        }
+    }
+
+    /// What nothing can bring back, for these lost trees: such a tree itself, or a link that would lead into one.
+    pub fn follows(&self, lost: &[PathBuf]) -> Option<&Path> {
+        match self {
+            Self::Gone { path } => Some(path.as_path()).filter(|_| lost.contains(path)),
+            Self::Path { path, before: Node::Link { target }, .. } => {
+                let end = path.parent()?.join(target);
+                lost.iter().any(|tree| end.starts_with(tree)).then_some(path.as_path())
+            }
+            _ => None,
+        }
     }
 
     /// With what stands there now as what the operation left there: anything else is from now on somebody's later work.

@@ -6,6 +6,7 @@ use super::context::step;
 use super::driver::UNINSTALL;
 use super::repository::Added;
 use super::settings::{rebuild_cache, rebuild_images};
+use super::staying::{default_not_run, too_old};
 use super::{Act, Plan, Step, StepId, Warning, gpu_settings, startup, toolkit_packages};
 use crate::causes;
 use crate::compat::{Companion, Database, PackageManager};
@@ -20,7 +21,7 @@ use crate::paths::{
 use crate::resolve::{Conflict, Request, distribution, toolkit_repository};
 use crate::system::Node;
 use crate::text::all_of;
-use crate::version::{CudaVersion, Want};
+use crate::version::{CudaVersion, Requirement, Want};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -29,8 +30,8 @@ use std::path::{Path, PathBuf};
 pub struct Unwanted {
     /// The driver.
     pub driver: bool,
-    /// Toolkits, by series or release.
-    pub cuda: Vec<CudaVersion>,
+    /// Toolkits, by their names: 12.8, 12.8.1, or 12 where one alone has that.
+    pub cuda: Vec<Requirement<CudaVersion>>,
     /// Every toolkit and every add-on.
     pub all_cuda: bool,
 }
@@ -53,7 +54,7 @@ pub struct Inventory {
 impl Unwanted {
     /// Whether to remove this toolkit.
     fn has(&self, toolkit: &Toolkit) -> bool {
-        self.all_cuda || self.cuda.iter().any(|wanted| toolkit.is_called(*wanted))
+        self.all_cuda || self.cuda.iter().any(|wanted| wanted.matches(toolkit.version))
     }
 
     /// The paths whose owners [`removal`] must know.
@@ -72,7 +73,7 @@ fn files(found: &AddOnFiles) -> impl Iterator<Item = PathBuf> {
 ///
 /// # Errors
 ///
-/// If a named toolkit is not installed, or it is not known which files belong to it.
+/// If a named toolkit is not installed, a name is that of several, or it is not known which files belong to it.
 pub fn removal(
     database: &Database,
     facts: Facts,
@@ -81,12 +82,7 @@ pub fn removal(
     request: Request,
 ) -> Result<Plan, Conflict> {
     for wanted in &unwanted.cuda {
-        if !facts.toolkits.iter().any(|t| Unwanted { cuda: vec![*wanted], ..Unwanted::default() }.has(t)) {
-            let there: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
-            let there = if there.is_empty() { "no toolkit".into() } else { there.join(", ") };
-            return Err(Conflict::request(format!("CUDA {wanted} is not installed (--cuda)"))
-                .hint(format!("installed: {there}")));
-        }
+        is_one(&facts, wanted)?;
     }
     let off = RemovalPlanner { database, facts: &facts, inventory, unwanted, prefix: &request.prefix };
     let mut warnings = Vec::new();
@@ -102,11 +98,31 @@ pub fn removal(
         steps.extend(off.add_ons());
     }
     if !steps.is_empty() {
-        steps.extend(off.settings());
+        steps.extend(off.settings(&mut warnings));
         steps.extend(off.startup_files(&mut warnings));
     }
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
+}
+
+/// Refuses the name of no installed toolkit, and one that could mean several.
+fn is_one(facts: &Facts, wanted: &Requirement<CudaVersion>) -> Result<(), Conflict> {
+    let named = facts.toolkits.iter().filter(|toolkit| wanted.matches(toolkit.version));
+    let series: BTreeSet<_> = named.map(|toolkit| toolkit.version.series()).collect();
+    match series.len() {
+        0 => {
+            let there: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
+            let there = if there.is_empty() { "no toolkit".into() } else { all_of(&there) };
+            let conflict = Conflict::request(format!("CUDA {wanted} is not installed (--cuda)"));
+            Err(conflict.hint(format!("installed: {there}")))
+        }
+        1 => Ok(()),
+        _ => {
+            let names: Vec<_> = series.iter().map(ToString::to_string).collect();
+            let conflict = Conflict::request(format!("--cuda {wanted} names several toolkits: {}", all_of(&names)));
+            Err(conflict.hint(format!("name one of them, or all: --cuda {}", names.join(","))))
+        }
+    }
 }
 
 struct RemovalPlanner<'a> {
@@ -313,7 +329,7 @@ impl RemovalPlanner<'_> {
     }
 
     /// Updates settings that point to removed software: the default toolkit, the loader's path, the shells' PATH.
-    fn settings(&self) -> Vec<Step> {
+    fn settings(&self, warnings: &mut Vec<Warning>) -> Vec<Step> {
         let mut steps = Vec::new();
         let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.unwanted.has(t));
         let default = self.prefix.join("cuda");
@@ -330,15 +346,20 @@ impl RemovalPlanner<'_> {
                 steps.push(step(StepId::FixSymlinks, "Remove the toolkit from the alternatives", WHY, acts));
             }
         } else if was_default.is_some() {
-            let newest = stays.iter().rfind(|t| t.path.parent() == Some(self.prefix));
-            let (operation, why) = match newest.and_then(|t| Some((t, t.path.file_name()?))) {
-                Some((toolkit, name)) => (
-                    Operation::Link(Link { path: default, target: name.into(), soname: None }),
-                    format!("CUDA {} is the newest remaining toolkit and becomes the default", toolkit.version),
-                ),
-                None => (Operation::Remove(Remove { path: default }), "no toolkit remains".to_owned()),
+            let next = self.next_default(&stays);
+            let (title, operation, why) = match next.and_then(|(t, why)| Some((t, t.path.file_name()?, why))) {
+                Some((toolkit, name, why)) => {
+                    warnings
+                        .extend(default_not_run(self.database, self.facts, toolkit).filter(|_| !self.unwanted.driver));
+                    let link = Link { path: default, target: name.into(), soname: None };
+                    (format!("Make CUDA {} the default toolkit", toolkit.version), Operation::Link(link), why)
+                }
+                None => {
+                    let title = format!("Remove the link {}", shown(&default));
+                    (title, Operation::Remove(Remove { path: default }), "no toolkit remains")
+                }
             };
-            steps.push(step(StepId::FixSymlinks, "Update the default toolkit", why, vec![Act::needed(operation)]));
+            steps.push(step(StepId::FixSymlinks, title, why, vec![Act::needed(operation)]));
         }
         let last = !gone.is_empty() && stays.is_empty();
         let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }));
@@ -351,6 +372,19 @@ impl RemovalPlanner<'_> {
             steps.push(step(StepId::Environment, "Remove the toolkit from PATH", WHY, vec![Act::needed(profile)]));
         }
         steps
+    }
+
+    /// The toolkit that becomes the default, and why: the newest that remains, of those whose programs the driver runs if there is one.
+    fn next_default<'t>(&self, stays: &[&'t Toolkit]) -> Option<(&'t Toolkit, &'static str)> {
+        let below: Vec<_> = stays.iter().copied().filter(|t| t.path.parent() == Some(self.prefix)).collect();
+        let newest = *below.last()?;
+        let runs = |toolkit: &&&Toolkit| self.unwanted.driver || too_old(self.database, self.facts, toolkit).is_none();
+        match below.iter().rfind(runs) {
+            Some(toolkit) if toolkit.path != newest.path => {
+                Some((toolkit, "it is the newest remaining toolkit whose programs the driver runs"))
+            }
+            _ => Some((newest, "it is the newest remaining toolkit")),
+        }
     }
 
     /// Takes lines that name the removed toolkits out of the files that shells read at their start.
@@ -478,6 +512,34 @@ mod tests {
         facts.toolkits[0].origin = Origin::Archives;
         let plan = removal(&embedded(), facts, &inventory, &cuda("11.2"), Request::no_wishes("2026-11-21"));
         assert!(plan.expect("a plan").steps[0].why.contains("component archives"));
+        let (facts, inventory) = host();
+        // Its driver runs CUDA 12.8, and would not run CUDA 13.
+        let newer = Toolkit {
+            version: "13.0".parse().expect("valid"),
+            path: "/usr/local/cuda-13.0".into(),
+            ..facts.toolkits[0].clone()
+        };
+        let with_newer = Facts { toolkits: facts.toolkits.iter().cloned().chain([newer]).collect(), ..facts };
+        let removal_of = |facts: Facts, version: &str| {
+            removal(&embedded(), facts, &inventory, &cuda(version), Request::no_wishes("2026-11-21"))
+        };
+        let plan = removal_of(with_newer.clone(), "12.8").expect("a plan");
+        let next = plan.steps.iter().find(|step| step.id == StepId::FixSymlinks).expect("the default goes");
+        assert_eq!((next.title.as_str(), plan.warnings.len()), ("Make CUDA 11.2 the default toolkit", 0));
+        let newest_alone = Facts { toolkits: with_newer.toolkits[1..].to_vec(), ..with_newer };
+        let plan = removal_of(newest_alone.clone(), "12").expect("a plan");
+        assert!(plan.warnings[0].text.contains("CUDA 13.0 do not run on driver 535.261.03"), "{:?}", plan.warnings);
+        let several = removal_of(
+            Facts {
+                toolkits: vec![
+                    newest_alone.toolkits[0].clone(),
+                    Toolkit { version: "12.4".parse().expect("valid"), ..newest_alone.toolkits[0].clone() },
+                ],
+                ..newest_alone
+            },
+            "12",
+        );
+        assert!(several.expect_err("which one?").to_string().contains("several toolkits: 12.4 and 12.8"));
         let (facts, inventory) = host();
         let conflict = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
         let conflict = conflict.expect_err("it is not installed");

@@ -1,9 +1,11 @@
 //! Warnings about a driver that stays: a toolkit whose programs it does not run (GS707), and kernel modules of another version that
 //! are loaded until the next boot (GS501).
 
+use super::Warning;
 use super::context::StepContext;
 use crate::compat::Database;
-use crate::host::MachineKind;
+use crate::host::{Facts, MachineKind, Toolkit};
+use crate::ids::CheckId;
 use crate::resolve::Request;
 use crate::version::{CudaVersion, DriverVersion, Want};
 
@@ -31,6 +33,21 @@ pub fn not_run(
         another.unwrap_or_default(),
         package.unwrap_or_default()
     ))
+}
+
+/// The oldest driver that runs an installed toolkit's programs, and the host's, if that is older.
+pub fn too_old(database: &Database, facts: &Facts, toolkit: &Toolkit) -> Option<(DriverVersion, DriverVersion)> {
+    let least = database.oldest_driver(toolkit.version)?;
+    let have = facts.driver.as_ref()?.version;
+    (have < least).then_some((least, have))
+}
+
+/// The warning if the toolkit that becomes the default is one whose programs the host's driver does not run.
+pub fn default_not_run(database: &Database, facts: &Facts, toolkit: &Toolkit) -> Option<Warning> {
+    let (least, have) = too_old(database, facts, toolkit)?;
+    let text =
+        format!("programs of CUDA {} do not run on driver {have}: they need driver {least} or newer", toolkit.version);
+    Some(Warning { check: CheckId::GS707.into(), text })
 }
 
 /// The warning if the kernel modules of another version than the installed driver's are loaded, and the plan leaves the driver as it

@@ -3,6 +3,7 @@
 
 use super::context::{file_act, step};
 use super::settings::{loader_path, profile, rebuild_cache};
+use super::staying::default_not_run;
 use super::toolkit::link_to;
 use super::toolkit_packages::alternative;
 use super::{Act, Plan, StepId};
@@ -11,15 +12,15 @@ use crate::host::{Facts, Toolkit};
 use crate::operation::Run;
 use crate::resolve::{Conflict, Hint, Request};
 use crate::text::all_of;
-use crate::version::{CudaVersion, Want};
+use crate::version::{CudaVersion, Requirement, Want};
 
-/// The toolkit that a version names, by its series or its release.
+/// The toolkit that a name has, 12.8 or 12.8.1; the newest of several, as for 12.
 ///
 /// # Errors
 ///
 /// If it is not installed, or has no directory of the kind that NVIDIA's toolkits have.
-pub fn installed_toolkit(facts: &Facts, wanted: CudaVersion) -> Result<&Toolkit, Conflict> {
-    let is_it = |toolkit: &&Toolkit| toolkit.is_called(wanted);
+pub fn installed_toolkit<'a>(facts: &'a Facts, wanted: &Requirement<CudaVersion>) -> Result<&'a Toolkit, Conflict> {
+    let is_it = |toolkit: &&Toolkit| wanted.matches(toolkit.version);
     match facts.toolkits.iter().rfind(|toolkit| is_it(toolkit) && toolkit.has_own_directory()) {
         Some(toolkit) => Ok(toolkit),
         None if facts.toolkits.iter().any(|toolkit| is_it(&toolkit)) => Err(Conflict::request(format!(
@@ -45,7 +46,12 @@ pub fn installed_toolkit(facts: &Facts, wanted: CudaVersion) -> Result<&Toolkit,
 /// # Errors
 ///
 /// As for [`installed_toolkit`].
-pub fn switch(database: &Database, facts: Facts, wanted: CudaVersion, request: Request) -> Result<Plan, Conflict> {
+pub fn switch(
+    database: &Database,
+    facts: Facts,
+    wanted: &Requirement<CudaVersion>,
+    request: Request,
+) -> Result<Plan, Conflict> {
     let toolkit = installed_toolkit(&facts, wanted)?;
     let (link, before) = (request.prefix.join("cuda"), facts.default_toolkit(&request.prefix));
     let acts = match alternative(&facts, &request.prefix, toolkit) {
@@ -82,6 +88,7 @@ pub fn switch(database: &Database, facts: Facts, wanted: CudaVersion, request: R
         let acts = vec![Act { operation: ask.into(), satisfied }];
         steps.push(step(StepId::Verify, "Verify the default toolkit", "nvcc must be that of the toolkit", acts));
     }
+    let warnings = default_not_run(database, &facts, toolkit).into_iter().collect();
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
-    Ok(Plan::of(database, facts, request, steps, Vec::new()).summed())
+    Ok(Plan::of(database, facts, request, steps, warnings).summed())
 }

@@ -66,9 +66,13 @@ fn three_toolkits_compile_and_two_do_after_one_is_removed() {
     assert_eq!(left, [""; 0], "the other toolkits are as they were");
     let pruned = timed("prune", || host.gpusetup(&["prune", "--yes", "--json"]).succeeds().json());
     assert!(pruned["bytes"].as_u64() > Some(100_000_000), "{pruned}");
-    for series in ["12.4", "13.4"] {
-        timed("uninstall", || host.gpusetup(&["uninstall", "--cuda", series, "--yes"]).succeeds());
-    }
+    timed("uninstall", || host.gpusetup(&["uninstall", "--cuda", "12.4", "--yes"]).succeeds());
+    // Its own uninstaller removed it for good, so the link stays with the toolkit that is there.
+    let back = host.gpusetup(&["rollback", "--yes"]).succeeds();
+    assert!(back.err.contains("not brought back: /usr/local/cuda-12.4"), "{}", back.err);
+    assert!(!back.out.contains("cuda-uninstaller"), "it was not undone: {}", back.out);
+    assert_eq!(host.ask("readlink /usr/local/cuda"), "cuda-13.4");
+    timed("uninstall", || host.gpusetup(&["uninstall", "--cuda", "13", "--yes"]).succeeds());
     assert_eq!(host.ask("ls -d /usr/local/cuda* || true"), "", "the link goes with the last toolkit");
 }
 

@@ -225,6 +225,27 @@ fn one_shell_and_module_files_change_nothing_of_the_host() {
 }
 
 #[test]
+fn toolkits_are_named_as_far_as_that_is_clear() {
+    let tree = described();
+    let chosen = |name: &str| {
+        step(&tree.run(&["use", "cuda", name, "--dry-run", "--json"]).json(), "fix-symlinks")["title"].clone()
+    };
+    assert_eq!(chosen("12"), "Make CUDA 12.4.1 the default toolkit");
+    tree.write("usr/local/cuda-12.9/bin/nvcc", "");
+    assert_eq!(chosen("12"), "Make CUDA 12.9 the default toolkit", "the newest");
+    let removal = |name: &str| tree.run(&["uninstall", "--cuda", name, "--dry-run"]);
+    let refused = removal("12");
+    assert_eq!(refused.code, 2);
+    let wanted = "--cuda 12 names several toolkits: 12.4 and 12.9\nhint: name one of them, or all: --cuda 12.4,12.9";
+    assert!(refused.err.contains(wanted), "{}", refused.err);
+    assert!(removal("11").out.contains("Make CUDA 12.9 the default toolkit"), "it was the default");
+    for wish in [["use", "cuda", ">=12"], ["uninstall", "--cuda", "<12"]] {
+        let refused = tree.run(&wish);
+        assert!(refused.code == 2 && refused.err.contains("name an installed toolkit"), "{}", refused.err);
+    }
+}
+
+#[test]
 fn a_removal_shows_the_lines_that_go() {
     let tree = described();
     let shown = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run"]);

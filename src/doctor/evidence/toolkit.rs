@@ -33,11 +33,7 @@ pub fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
 
 /// The oldest driver that runs each toolkit's programs, by the same rule as in plans.
 pub fn oldest_drivers(database: &Database, facts: &Facts) -> BTreeMap<PathBuf, DriverVersion> {
-    let of = |version: CudaVersion| {
-        let release = |same: &dyn Fn(CudaVersion) -> bool| database.cuda.iter().find(|r| same(r.version));
-        Some(release(&|v| v == version).or_else(|| release(&|v| v.series() == version.series()))?.minimum_driver)
-    };
-    facts.toolkits.iter().filter_map(|t| Some((t.path.clone(), of(t.version)?))).collect()
+    facts.toolkits.iter().filter_map(|t| Some((t.path.clone(), database.oldest_driver(t.version)?))).collect()
 }
 
 pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {

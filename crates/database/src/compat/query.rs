@@ -74,6 +74,13 @@ impl Database {
         guides().find(|g| g.complete).filter(|_| !listed)
     }
 
+    /// The oldest driver that runs programs of a toolkit: by its release, or by the newest of its series if the release is unknown.
+    pub fn oldest_driver(&self, cuda: CudaVersion) -> Option<DriverVersion> {
+        let release = self.cuda.iter().find(|release| release.version == cuda);
+        let of_series = || self.cuda.iter().find(|release| release.version.series() == cuda.series());
+        Some(release.or_else(of_series)?.minimum_driver)
+    }
+
     /// The package that lets programs of a CUDA series run on kernel modules of this branch.
     pub fn forward_compatibility(&self, cuda: CudaVersion, branch: u16) -> Option<&ForwardCompatibility> {
         let works = |f: &&ForwardCompatibility| f.cuda == cuda.series() && f.base_branches.contains(&branch);

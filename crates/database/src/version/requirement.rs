@@ -51,6 +51,11 @@ impl<V: Version> Requirement<V> {
         let have = version.components();
         self.comparators.iter().all(|c| c.matches(have.as_slice()))
     }
+
+    /// Whether it is no more than the first numbers of a version: `12`, `12.8`.
+    pub fn is_series(&self) -> bool {
+        matches!(self.comparators.as_slice(), [only] if only.operator == Operator::Series)
+    }
 }
 
 impl<V: Version> Want<V> {
