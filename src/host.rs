@@ -165,6 +165,9 @@ pub struct Facts {
     pub companions: Vec<InstalledCompanion>,
     /// Toolkits below the prefix, oldest first.
     pub toolkits: Vec<Toolkit>,
+    /// The toolkits among which the system's alternatives choose the default, by their directories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub toolkit_alternatives: Vec<PathBuf>,
     /// cuDNN libraries in toolkits and in the system library directories.
     pub cudnn: Vec<AddOnFiles>,
     /// The same for other add-ons. Empty in facts of gpusetup versions that did not look for them.

@@ -40,6 +40,10 @@ paths! {
     PINS = "/var/lib/gpusetup/pins",
     /// Where the system's alternatives keep the default toolkit of packages.
     CUDA_ALTERNATIVE = "/etc/alternatives/cuda",
+    /// Which toolkits are alternatives, as Debian's dpkg keeps it.
+    CUDA_ALTERNATIVES_DPKG = "/var/lib/dpkg/alternatives/cuda",
+    /// The same on systems with rpm.
+    CUDA_ALTERNATIVES_RPM = "/var/lib/alternatives/cuda",
     /// The packages that gpusetup holds at their version, a name per line.
     HELD = "/var/lib/gpusetup-held",
     /// How the last run ended.

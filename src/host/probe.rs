@@ -135,6 +135,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         rdma,
         kernels,
         driver,
+        toolkit_alternatives: toolkit::alternatives(reader, &toolkits),
         toolkits,
     })
 }

@@ -133,6 +133,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         other_drivers: Vec::new(),
         companions: Vec::new(),
         toolkits: Vec::new(),
+        toolkit_alternatives: Vec::new(),
         cudnn: Vec::new(),
         add_ons: Vec::new(),
         nvcc: None,

@@ -5,7 +5,7 @@ use super::reader::Reader;
 use super::{Facts, Origin, Toolkit};
 use crate::compat::Database;
 use crate::packages::upstream;
-use crate::paths::CUDA_ALTERNATIVE;
+use crate::paths::{CUDA_ALTERNATIVE, CUDA_ALTERNATIVES_DPKG, CUDA_ALTERNATIVES_RPM};
 use crate::system::Node;
 use crate::version::CudaVersion;
 use serde::Deserialize;
@@ -60,6 +60,14 @@ pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Dat
     toolkits.extend(packages.and_then(|p| distribution(reader, p)));
     toolkits.sort_by(|a, b| a.version.cmp(&b.version).then_with(|| a.path.cmp(&b.path)));
     toolkits
+}
+
+/// The directories of the toolkits that are alternatives. Their list has a line with the path of each.
+pub fn alternatives(reader: &mut Reader, toolkits: &[Toolkit]) -> Vec<PathBuf> {
+    let lists = [CUDA_ALTERNATIVES_DPKG, CUDA_ALTERNATIVES_RPM];
+    let lists = lists.map(|path| reader.text("the alternatives of the toolkit", path).unwrap_or_default());
+    let has = |path: &Path| lists.iter().flat_map(|list| list.lines()).any(|line| Path::new(line) == path);
+    toolkits.iter().map(|toolkit| &toolkit.path).filter(|path| has(path)).cloned().collect()
 }
 
 /// The version, and the components of a toolkit that gpusetup assembled.

@@ -62,7 +62,7 @@ pub fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Ve
     let path = toolkit.path.display().to_string();
     let mut acts = Vec::new();
     // Packages register their own toolkits only.
-    if toolkit.origin != Origin::Dpkg {
+    if toolkit.origin != Origin::Dpkg && !facts.toolkit_alternatives.contains(&toolkit.path) {
         let link = prefix.join(NAME).display().to_string();
         let install = Run::new([TOOL, "--install", &link, NAME, &path, UNPACKAGED], 60);
         acts.push(Act { operation: install.undone_by([TOOL, "--remove", NAME, &path]).into(), satisfied });

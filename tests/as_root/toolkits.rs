@@ -105,13 +105,37 @@ fn by_login(host: &Host) -> String {
     host.ask("env -i HOME=/root sh -lc 'nvcc --version'")
 }
 
+/// With the system's real alternatives.
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
-fn a_switch_that_is_killed_is_whole_or_was_none() {
-    bench();
-    let seed = seed();
-    println!("  seed {seed}");
-    let host = Host::new("switched");
+fn a_switch_among_alternatives_is_the_systems() {
+    let host = Host::new("alternatives");
+    pretend(&host);
+    let register = |series: &str, priority: u8| {
+        host.ask(&format!(
+            "update-alternatives --quiet --install /usr/local/cuda cuda /usr/local/cuda-{series} {priority}"
+        ))
+    };
+    register("12.4", 124);
+    register("11.8", 118);
+    let query = || host.ask("update-alternatives --query cuda");
+    let chosen = |series: &str| query().contains(&format!("\nValue: /usr/local/cuda-{series}\n"));
+    let knows = |series: &str| query().contains(&format!("\nAlternative: /usr/local/cuda-{series}\n"));
+    // One that is registered, and one that is not.
+    for (series, is_registered) in [("11.8", true), ("13.4", false)] {
+        host.gpusetup_plain(&["use", "cuda", series, "--yes"]).succeeds();
+        assert!(chosen(series), "{}", query());
+        assert!(by_login(&host).starts_with(&format!("release {series},")));
+        host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
+        assert!(chosen("12.4"), "{}", query());
+        assert_eq!(knows(series), is_registered, "{}", query());
+    }
+    host.gpusetup_plain(&["uninstall", "--cuda", "12.4", "--yes"]).succeeds();
+    assert!(chosen("11.8") && !knows("12.4"), "{}", query());
+}
+
+/// Toolkits of which only nvcc is there, and tells its release.
+fn pretend(host: &Host) {
     for series in SERIES {
         let nvcc = host.path(&format!("/usr/local/cuda-{series}/bin/nvcc"));
         fs::create_dir_all(nvcc.parent().expect("a folder")).expect("made");
@@ -119,6 +143,16 @@ fn a_switch_that_is_killed_is_whole_or_was_none() {
         fs::write(&nvcc, format!("#!/bin/sh\necho release {series}, V{series}.1\n")).expect("written");
         fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755)).expect("set");
     }
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn a_switch_that_is_killed_is_whole_or_was_none() {
+    bench();
+    let seed = seed();
+    println!("  seed {seed}");
+    let host = Host::new("switched");
+    pretend(&host);
     let began = Instant::now();
     host.gpusetup_plain(&["use", "cuda", SERIES[0], "--yes"]).succeeds();
     host.gpusetup_plain(&["use", "cuda", SERIES[1], "--yes"]).succeeds();
