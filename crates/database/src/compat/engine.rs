@@ -68,6 +68,9 @@ pub struct Engine {
     #[serde(default)]
     pub other_packages: Vec<String>,
     /// The sources.
+    /// The first version whose option `--gpus` uses a CDI specification, if the host has one, and not the toolkit's hook.
+    #[serde(default)]
+    pub gpus_by_cdi: Option<AddOnVersion>,
     pub sources: Vec<SourceId>,
 }
 
@@ -161,6 +164,8 @@ pub struct ContainerToolkit {
     pub sources: Vec<SourceId>,
 }
 
+    /// The first version whose runtime uses CDI, and not the hook, unless its configuration says otherwise.
+    pub runtime_by_cdi: AddOnVersion,
 /// The udev rule that makes the links of NVIDIA's devices below `/dev/char`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
