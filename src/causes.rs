@@ -881,7 +881,7 @@ pub fn of(id: CheckId) -> Cause {
             ["sudo nvidia-smi --gpu-reset", "sudo gpusetup mig restore"],
         ),
         CheckId::GS803 => Cause::new(
-            "containers cannot use the GPUs: NVIDIA's container toolkit is missing, or its specification is for another driver",
+            "containers cannot use the GPUs: NVIDIA's container toolkit is missing, or its specification is for another driver or a newer engine",
         )
         .fix("generate the specification again", ["sudo gpusetup doctor --fix"]),
         CheckId::GS804 => Cause::new(

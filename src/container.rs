@@ -6,25 +6,39 @@
 //! (deploy.md, services.md), Kubernetes in NVIDIA's device plugin, `--container-image` in pyxis.
 
 mod apptainer;
+mod archive;
 mod asked;
 mod command_line;
 mod compatibility;
+mod contents;
+mod demands;
+mod driver_change;
 mod file;
 mod flags;
 mod form;
 mod gpus_value;
+mod host;
 mod image;
+mod judgement;
+mod layer;
+mod needs;
+mod on_driver;
 mod request;
 mod requirement;
 mod shell_words;
+mod support;
+mod tar_entries;
 mod translation;
 mod unreadable;
 mod write;
 mod write_file;
 
-pub use compatibility::{Checked, Host, HostGpu, ImageAnswer, check};
+pub use archive::in_file;
+pub use compatibility::{Checked, CheckedImage, check};
 pub use form::{Form, Written};
-pub use image::{Image, ImageError, in_engine, in_file};
+pub use host::{Host, HostDriver, HostGpu, Starters, driver_from};
+pub use image::{Image, ImageError, in_engine};
+pub use judgement::ImageAnswer;
 pub use request::{Device, Gpus, Request};
 pub use translation::{Found, SCHEMA, Translated, TranslatedRequest, read, read_words, translated};
 pub use unreadable::Unreadable;

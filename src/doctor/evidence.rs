@@ -21,7 +21,7 @@ pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
 pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm};
 pub use companions::CompanionState;
-pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given};
+pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given, NEW_CDI, OldCdiReader};
 pub use driver::{FabricManager, FailedBuild};
 pub use loader::Cached;
 pub use machine::{Hybrid, MachineState, WSL_LIBRARIES, Wsl};
@@ -348,8 +348,8 @@ pub fn gather(
             apt::apt(system, &sources.today.clone().unwrap_or_else(now))
         }),
         bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
-        containers: senses.at(Sense::Containers, || containers::containers(system)),
-        cluster: senses.at(Sense::Cluster, || sources.ready.map(|of| cluster::cluster(system, &facts, of))),
+        containers: senses.at(Sense::Containers, || containers::containers(system, database)),
+        cluster: senses.at(Sense::Cluster, || sources.ready.map(|of| cluster::cluster(system, &facts, database, of))),
         given: senses.at(Sense::Given, || containers::given(system, &facts)),
         python: senses.at(Sense::Python, || Answer::Is(python::environments(system, &facts, database))),
         known_frameworks: Vec::new(),

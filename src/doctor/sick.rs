@@ -11,7 +11,7 @@ mod senses;
 
 use super::{
     Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, DockerDaemon, Evidence, EvidenceSources,
-    FabricManager, FailedBuild, Given, Image, Report, Repository, RepositoryKey, Shells, Status, examine,
+    FabricManager, FailedBuild, Given, Image, OldCdiReader, Report, Repository, RepositoryKey, Shells, Status, examine,
 };
 use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
@@ -857,6 +857,7 @@ fn hosts_of_containers() {
     };
     let spec = |path: &str, missing: Answer<Vec<PathBuf>>| CdiSpec {
         path: path.into(),
+        version: Some("0.5.0".to_owned()),
         devices: ["nvidia.com/gpu=all".to_owned()].into(),
         missing,
     };
@@ -882,6 +883,19 @@ fn hosts_of_containers() {
     };
     assert_eq!(with(&newer), [""; 0], "the one in /var/run stands for it");
     assert_eq!(with(&|c| c.specs = vec![spec("/etc/cdi/x.yaml", Answer::Failed("torn".into()))]), ["GS803 warn"]);
+    let podman = |version: &'static str, is_old: bool| {
+        with(&|c| {
+            let sound = spec("/etc/cdi/nvidia.yaml", Answer::Is(Vec::new()));
+            c.specs = vec![CdiSpec { version: Some(version.to_owned()), ..sound }];
+            let [version, first] = ["4.9.3", "5.1.0"].map(|text| text.parse().expect("a version"));
+            c.old_cdi_readers = vec![OldCdiReader { engine: "Podman".to_owned(), version, first }];
+            c.old_cdi_readers.retain(|_| is_old);
+        })
+    };
+    assert_eq!(podman("0.7.0", true), ["GS803 warn"], "it does not know this version");
+    assert_eq!(podman("1.0.0", true), ["GS803 warn"]);
+    assert_eq!(podman("0.5.0", true), [""; 0]);
+    assert_eq!(podman("0.7.0", false), [""; 0], "a newer one reads it");
     let running = |unknown: &'static [&'static str], cgroup_driver: &'static str, has_char_links| {
         with(&|c| {
             let unknown_runtimes = unknown.iter().map(|name| (*name).to_owned()).collect();

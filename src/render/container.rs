@@ -1,6 +1,6 @@
 //! Requests for GPUs, for people: each form can be copied, and what is said about it is a comment in it. Images that were checked.
 
-use crate::container::{Checked, ImageAnswer, Translated, TranslatedRequest};
+use crate::container::{Checked, CheckedImage, ImageAnswer, Translated, TranslatedRequest};
 use crate::text::{one_line, wrapped};
 
 /// All requests of a text, in all forms.
@@ -36,18 +36,26 @@ fn comment(text: &str) -> String {
     format!("#   {}\n", one_line(text))
 }
 
-/// Whether the host runs an image, and why.
+/// Whether the host runs images, and why.
 pub fn checked(result: &Checked, width: usize) -> String {
+    let images = result.images.iter().map(|image| checked_image(image, result.driver.as_deref(), width));
+    images.collect::<Vec<_>>().join("\n")
+}
+
+fn checked_image(result: &CheckedImage, driver: Option<&str>, width: usize) -> String {
     let says = match result.answer {
         ImageAnswer::Runs => "runs on this driver",
         ImageAnswer::RunsWithForwardCompatibility => "runs with the newer driver libraries that are in the image",
-        ImageAnswer::NeedsNoCuda => "says nothing of CUDA",
+        ImageAnswer::NeedsNoCuda => "has no CUDA",
         ImageAnswer::DoesNotRun => "does not run",
         ImageAnswer::Unknown => "may run: that depends on what is not known",
     };
     let mut out = wrapped("", &format!("{} {says}.", one_line(&result.image)), width);
-    let known =
-        [("CUDA in the image", &result.cuda), ("driver", &result.driver), ("capabilities", &result.capabilities)];
+    let known = [
+        ("CUDA in the image", result.cuda.as_deref()),
+        ("driver", driver),
+        ("capabilities", result.capabilities.as_deref()),
+    ];
     for (name, value) in known {
         if let Some(value) = value {
             out += &wrapped("  ", &format!("{name}: {}", one_line(value)), width);

@@ -1,7 +1,7 @@
 //! `gpusetup container check`: images as `docker save`, `podman save` and OCI layouts have them, on drivers of several branches; and
 //! archives that nobody should trust.
 
-use crate::common::{Ran, run};
+use crate::common::{Ran, Tree, run};
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -41,17 +41,35 @@ fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
 
 /// What `docker save` wrote until Docker 24: the configuration by its checksum, and the manifest behind it.
 fn docker_archive(config: &Value) -> Vec<u8> {
+    with_layer(config, &[0; 2048])
+}
+
+/// The same with this layer.
+fn with_layer(config: &Value, layer: &[u8]) -> Vec<u8> {
     let config = config.to_string().into_bytes();
     let name = format!("{}.json", sum(&config));
     let manifest = json!([{"Config": name, "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]).to_string();
-    tar(&[(&name, &config), ("layer.tar", &[0; 2048]), ("manifest.json", manifest.as_bytes())])
+    tar(&[(&name, &config), ("layer.tar", layer), ("manifest.json", manifest.as_bytes())])
 }
 
-struct Place(TempDir);
+/// A layer with these files, which are empty.
+fn layer(files: &[&str]) -> Vec<u8> {
+    tar(&files.iter().map(|file| (*file, &b""[..])).collect::<Vec<_>>())
+}
+
+/// The library that cuda-compat installs, of this driver.
+fn compat(driver: &str) -> String {
+    format!("usr/local/cuda-13.0/compat/libcuda.so.{driver}")
+}
+
+/// A folder for images, and a host with Docker.
+struct Place(TempDir, Tree);
 
 impl Place {
     fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder"))
+        let host = Tree::ubuntu_24_04();
+        host.write("usr/bin/dockerd", "");
+        Self(tempfile::tempdir().expect("a folder"), host)
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
@@ -59,82 +77,258 @@ impl Place {
         fs::write(&path, bytes).expect("written");
         path
     }
+
+    fn image(&self, name: &str, variables: &[(&str, &str)]) -> PathBuf {
+        self.file(name, &docker_archive(&config(variables)))
+    }
+
+    /// An image of which nothing but this file says that it has CUDA.
+    fn with_file(&self, name: &str) -> PathBuf {
+        self.file("files.tar", &with_layer(&config(&[]), &layer(&[name])))
+    }
+
+    fn check(&self, path: &Path, driver: &str, gpu: &str) -> Ran {
+        check_on(&self.1, path, driver, gpu)
+    }
+
+    /// The answer for a host.
+    fn answer(&self, path: &Path, driver: &str, gpu: &str) -> String {
+        answer(&self.check(path, driver, gpu))
+    }
+
+    /// The reasons and commands for a host.
+    fn says(&self, path: &Path, driver: &str, gpu: &str) -> String {
+        let value = value(&self.check(path, driver, gpu));
+        format!("{} {}", value["images"][0]["reasons"], value["images"][0]["commands"])
+    }
 }
 
-fn check(path: &Path, driver: &str, gpu: &str) -> Ran {
-    run(&["container", "check", path.to_str().expect("UTF-8"), "--driver", driver, "--gpu", gpu, "--json"])
+fn check_on(host: &Tree, path: &Path, driver: &str, gpu: &str) -> Ran {
+    host.run(&["container", "check", path.to_str().expect("UTF-8"), "--driver", driver, "--gpu", gpu, "--json"])
 }
 
-/// The answer for a host.
-fn answer(path: &Path, driver: &str, gpu: &str) -> String {
-    let ran = check(path, driver, gpu);
-    let value: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}{}", ran.out, ran.err));
+fn value(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}{}", ran.out, ran.err))
+}
+
+fn answer(ran: &Ran) -> String {
+    let value = value(ran);
     let answer = value["answer"].as_str().unwrap_or_else(|| panic!("{value}")).to_owned();
-    assert_eq!(ran.code, if answer == "does-not-run" { 4 } else { 0 }, "{value}");
+    let code = match answer.as_str() {
+        "does-not-run" => 4,
+        "unknown" => 5,
+        _ => 0,
+    };
+    assert_eq!(ran.code, code, "{value}");
     answer
 }
 
 #[test]
 fn an_image_runs_on_drivers_that_its_demands_and_its_cuda_accept() {
     let place = Place::new();
-    let old = docker_archive(&config(&[("CUDA_VERSION", "11.2.1"), ("NVIDIA_REQUIRE_CUDA", CUDA_11_2)]));
-    let old = place.file("old.tar", &old);
+    let old = place.image("old.tar", &[("CUDA_VERSION", "11.2.1"), ("NVIDIA_REQUIRE_CUDA", CUDA_11_2)]);
     // Natively; by minor-version compatibility (11.x from 450.80.02 on); with an older series.
-    assert_eq!(answer(&old, "550.54.15", "rtx 3090"), "runs");
-    assert_eq!(answer(&old, "450.80.02", "v100-sxm2-16gb"), "runs");
-    assert_eq!(answer(&old, "418.226.00", "v100-sxm2-16gb"), "does-not-run");
-    let with_compat = [
-        ("CUDA_VERSION", "12.9.1"),
-        ("NVIDIA_REQUIRE_CUDA", CUDA_12_9),
-        ("NV_CUDA_COMPAT_PACKAGE", "cuda-compat-12-9"),
-    ];
-    let new = place.file("new.tar", &docker_archive(&config(&with_compat)));
-    assert_eq!(answer(&new, "580.95.05", "rtx 3090"), "runs");
+    assert_eq!(place.answer(&old, "550.54.15", "rtx 3090"), "runs");
+    assert_eq!(place.answer(&old, "450.80.02", "v100-sxm2-16gb"), "runs");
+    assert_eq!(place.answer(&old, "418.226.00", "v100-sxm2-16gb"), "does-not-run");
+    let new = place.image("new.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", CUDA_12_9)]);
+    assert_eq!(place.answer(&new, "580.95.05", "rtx 3090"), "runs");
     // CUDA 12 runs from 525 on; the demands accept 535 for data-centre cards only.
-    assert_eq!(answer(&new, "535.261.03", "a100-sxm4-40gb"), "runs");
-    assert_eq!(answer(&new, "535.261.03", "rtx 3090"), "does-not-run");
-    // CUDA 13.0 on 535 needs the libraries that the image has, and a data-centre card.
-    let newest = [
-        ("CUDA_VERSION", "13.0.1"),
-        ("NVIDIA_REQUIRE_CUDA", "cuda>=13.0 brand=tesla,driver>=535,driver<536 brand=nvidia,driver>=535,driver<536"),
-        ("NV_CUDA_COMPAT_PACKAGE", "cuda-compat-13-0"),
-    ];
-    let newest_image = place.file("newest.tar", &docker_archive(&config(&newest)));
-    assert_eq!(answer(&newest_image, "535.261.03", "a100-sxm4-40gb"), "runs-with-forward-compatibility");
-    assert_eq!(answer(&newest_image, "550.54.15", "a100-sxm4-40gb"), "does-not-run");
-    let without = place.file("without.tar", &docker_archive(&config(&newest[..2])));
-    assert_eq!(answer(&without, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    assert_eq!(place.answer(&new, "535.261.03", "a100-sxm4-40gb"), "runs");
+    assert_eq!(place.answer(&new, "535.261.03", "rtx 3090"), "does-not-run");
     // NVIDIA's images of frameworks add the number of a build, and demand less than they need.
-    let build = [("CUDA_VERSION", "13.0.1.012"), ("NVIDIA_REQUIRE_CUDA", "cuda>=9.0")];
-    let build = place.file("build.tar", &docker_archive(&config(&build)));
-    assert_eq!(answer(&build, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
-    assert_eq!(answer(&build, "580.95.05", "a100-sxm4-40gb"), "runs");
+    let build = place.image("build.tar", &[("CUDA_VERSION", "13.0.1.012"), ("NVIDIA_REQUIRE_CUDA", "cuda>=9.0")]);
+    assert_eq!(place.answer(&build, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    assert_eq!(place.answer(&build, "580.95.05", "a100-sxm4-40gb"), "runs");
+}
+
+#[test]
+fn libraries_of_a_newer_driver_are_found_in_the_layers() {
+    let place = Place::new();
+    let demands = "cuda>=13.0 brand=tesla,driver>=535,driver<536 brand=nvidia,driver>=535,driver<536";
+    let newest =
+        [("CUDA_VERSION", "13.0.1"), ("NVIDIA_REQUIRE_CUDA", demands), ("NV_CUDA_COMPAT_PACKAGE", "cuda-compat-13-0")];
+    let has = |driver: &str| place.file("x.tar", &with_layer(&config(&newest), &layer(&[&compat(driver)])));
+    // CUDA 13.0 on 535 needs these libraries, and a data-centre card.
+    let image = has("580.82.07");
+    assert_eq!(place.answer(&image, "535.261.03", "a100-sxm4-40gb"), "runs-with-forward-compatibility");
+    assert_eq!(place.answer(&image, "550.54.15", "a100-sxm4-40gb"), "does-not-run");
+    assert!(place.says(&image, "535.261.03", "rtx 3090").contains("data-centre GPUs"));
+    // Libraries of CUDA 12.4, whatever the variable says.
+    let older = has("550.54.15");
+    assert_eq!(place.answer(&older, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    assert!(place.says(&older, "535.261.03", "a100-sxm4-40gb").contains("older than its CUDA"));
+    // A variable without the files, and files that a later layer removes.
+    let variable = place.image("variable.tar", &newest);
+    assert_eq!(place.answer(&variable, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+}
+
+#[test]
+fn the_gpu_is_judged_by_its_driver_and_by_its_cuda() {
+    let place = Place::new();
+    let cuda = |version: &str| place.image(&format!("{version}.tar"), &[("CUDA_VERSION", version)]);
+    let (old, dropped) = (cuda("11.8.0"), cuda("13.0.1"));
+    // Branch 580 is the last for Volta, CUDA 12.9 too.
+    assert_eq!(place.answer(&old, "580.95.05", "v100-sxm2-16gb"), "runs");
+    assert_eq!(place.answer(&old, "590.44.01", "v100-sxm2-16gb"), "does-not-run");
+    let says = place.says(&old, "590.44.01", "v100-sxm2-16gb");
+    assert!(says.contains("580 is the last branch") && says.contains("--driver 580"), "{says}");
+    assert_eq!(place.answer(&dropped, "580.95.05", "v100-sxm2-16gb"), "does-not-run");
+    let says = place.says(&dropped, "580.95.05", "v100-sxm2-16gb");
+    assert!(says.contains("CUDA 12.9 or older") && !says.contains("gpusetup plan"), "{says}");
+    // Blackwell is newer than CUDA 11.8, which may have PTX for it; a 4090 runs code for a 3090.
+    assert_eq!(place.answer(&old, "580.95.05", "b200"), "unknown");
+    assert!(place.says(&old, "580.95.05", "b200").contains("PTX"));
+    assert_eq!(place.answer(&old, "550.54.15", "b200"), "does-not-run");
+    assert_eq!(place.answer(&cuda("11.4.3"), "580.95.05", "rtx 4090"), "runs");
+    // Of several GPUs, the one that fails is named.
+    let says = place.says(&dropped, "580.95.05", "a100-sxm4-40gb,v100-sxm2-16gb");
+    assert!(says.contains("V100") && !says.contains("A100"), "{says}");
+    assert_eq!(place.answer(&dropped, "580.95.05", "a100-sxm4-40gb"), "runs");
+}
+
+#[test]
+fn an_image_for_other_processors_does_not_run() {
+    let place = Place::new();
+    let mut arm = config(&[("CUDA_VERSION", "12.4.1")]);
+    arm["architecture"] = json!("arm64");
+    let arm = place.file("arm.tar", &docker_archive(&arm));
+    assert_eq!(place.answer(&arm, "580.95.05", "a100-sxm4-40gb"), "does-not-run");
+    let says = place.says(&arm, "580.95.05", "a100-sxm4-40gb");
+    assert!(says.contains("docker pull --platform linux/amd64 x:1"), "{says}");
+    let host = Tree::ubuntu_24_04().arch(183);
+    host.write("usr/bin/dockerd", "");
+    assert_eq!(answer(&check_on(&host, &arm, "580.95.05", "a100-sxm4-40gb")), "runs");
+    // This GPU exists in machines with ARM processors only.
+    assert_eq!(place.answer(&arm, "580.95.05", "gh200"), "runs");
+}
+
+#[test]
+fn files_say_which_cuda_an_image_has() {
+    let place = Place::new();
+    let answer = |file: &str, driver: &str| place.answer(&place.with_file(file), driver, "a100-sxm4-40gb");
+    let library = "usr/local/cuda-12.6/targets/x86_64-linux/lib/libcudart.so.12.6.77";
+    let wheel = "opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA";
+    assert_eq!(answer(library, "535.261.03"), "runs");
+    assert_eq!(answer(library, "470.256.02"), "does-not-run");
+    assert_eq!(answer(wheel, "535.261.03"), "does-not-run");
+    assert_eq!(answer(wheel, "580.95.05"), "runs");
+    // All of CUDA 12 has this name: Volta runs each series of it, Hopper and Blackwell not.
+    let major = "usr/lib/python3/dist-packages/nvidia/cuda_runtime/lib/libcudart.so.12";
+    assert_eq!(answer(major, "535.261.03"), "runs");
+    let image = place.with_file(major);
+    assert_eq!(place.answer(&image, "580.95.05", "b200"), "unknown");
+    assert_eq!(place.answer(&image, "470.256.02", "v100-sxm2-16gb"), "does-not-run");
+    // A wheel that is newer than the CUDA of the base image.
+    let both = with_layer(&config(&[("CUDA_VERSION", "11.8.0")]), &layer(&[wheel]));
+    assert_eq!(place.answer(&place.file("both.tar", &both), "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    let none = place.image("none.tar", &[("PATH", "/bin")]);
+    assert_eq!(place.answer(&none, "580.95.05", "a100-sxm4-40gb"), "needs-no-cuda");
+}
+
+#[test]
+fn each_image_of_an_archive_is_judged() {
+    let place = Place::new();
+    let configs = ["11.8.0", "13.0.1"].map(|cuda| config(&[("CUDA_VERSION", cuda)]).to_string().into_bytes());
+    let names = configs.each_ref().map(|config| format!("{}.json", sum(config)));
+    let manifest = json!([
+        {"Config": names[0], "RepoTags": ["registry.example/old:1"], "Layers": []},
+        {"Config": names[1], "RepoTags": ["new:1"], "Layers": []},
+    ]);
+    let manifest = manifest.to_string();
+    let all = tar(&[(&names[0], &configs[0]), (&names[1], &configs[1]), ("manifest.json", manifest.as_bytes())]);
+    let all = place.file("all.tar", &all);
+    let ran = place.check(&all, "535.261.03", "a100-sxm4-40gb");
+    assert_eq!(answer(&ran), "does-not-run");
+    let value = value(&ran);
+    let each: Vec<_> = (0..2).map(|i| (&value["images"][i]["image"], &value["images"][i]["answer"])).collect();
+    assert_eq!(json!(each), json!([["registry.example/old:1", "runs"], ["new:1", "does-not-run"]]));
+    let one = |name: &str| {
+        let path = all.to_str().expect("UTF-8");
+        let gpu = "a100-sxm4-40gb";
+        place.1.run(&["container", "check", path, "--image", name, "--driver", "535.261.03", "--gpu", gpu, "--json"])
+    };
+    assert_eq!(answer(&one("old:1")), "runs");
+    let ran = one("other:1");
+    assert!(ran.code == 2 && ran.out.contains("registry.example/old:1, new:1"), "{}", ran.out);
+}
+
+#[test]
+fn a_branch_stands_for_all_of_its_releases() {
+    let place = Place::new();
+    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_DISABLE_REQUIRE", "1")]);
+    assert_eq!(place.answer(&image, "550", "a100-sxm4-40gb"), "runs");
+    assert_eq!(place.answer(&image, "470", "a100-sxm4-40gb"), "does-not-run");
+    // CUDA 12 needs 525.60.13, which not all releases of this branch are.
+    assert_eq!(place.answer(&image, "525.60.13", "a100-sxm4-40gb"), "runs");
+    assert_eq!(place.answer(&image, "525", "a100-sxm4-40gb"), "unknown");
+    assert!(place.says(&image, "525", "a100-sxm4-40gb").contains("releases of branch 525 differ"));
+    let ran = place.check(&image, "999", "a100-sxm4-40gb");
+    assert!(ran.code == 2 && ran.out.contains("name the whole version"), "{}", ran.out);
+}
+
+#[test]
+fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
+    let place = Place::new();
+    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")]);
+    let on = |host: &Tree| check_on(host, &image, "535.261.03", "rtx 3090");
+    assert_eq!(answer(&on(&place.1)), "does-not-run");
+    let podman = Tree::ubuntu_24_04();
+    podman.write("usr/bin/podman", "");
+    let ran = on(&podman);
+    assert_eq!(answer(&ran), "runs");
+    assert!(ran.out.contains("nothing checks that here: Podman"), "{}", ran.out);
+    podman.write("usr/bin/dockerd", "");
+    assert_eq!(answer(&on(&podman)), "unknown");
+    let ran = on(&Tree::ubuntu_24_04());
+    assert_eq!(answer(&ran), "unknown");
+    assert!(ran.out.contains("Docker before 29.2.0") && ran.out.contains("toolkits before 1.18.0"), "{}", ran.out);
+    // containerd through the runtime nvidia: by the hook up to toolkit 1.17.
+    let containerd = |toolkit: &str| {
+        let host = Tree::ubuntu_24_04();
+        host.write("usr/bin/containerd", "");
+        host.write("usr/bin/kubelet", "");
+        host.write("usr/bin/nvidia-ctk", "");
+        let record = format!("Package: nvidia-container-toolkit\nStatus: install ok installed\nVersion: {toolkit}\n");
+        host.write("var/lib/dpkg/status", &record);
+        answer(&on(&host))
+    };
+    assert_eq!(containerd("1.17.9-1"), "does-not-run");
+    assert_eq!(containerd("1.20.0-1"), "runs");
 }
 
 #[test]
 fn what_would_run_it_is_said() {
     let place = Place::new();
-    let image = place
-        .file("x.tar", &docker_archive(&config(&[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")])));
-    let ran = check(&image, "535.261.03", "rtx 3090");
-    let value: Value = serde_json::from_str(&ran.out).expect("JSON");
-    assert_eq!(value["commands"], json!(["gpusetup plan --profile driver --driver '>=575'"]), "{value}");
-    assert!(value["reasons"].to_string().contains("NVIDIA_DISABLE_REQUIRE=1"), "{value}");
+    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")]);
+    let says = place.says(&image, "535.261.03", "rtx 3090");
+    assert!(says.contains("gpusetup plan --profile driver --driver '>=575'"), "{says}");
+    assert!(says.contains("NVIDIA_DISABLE_REQUIRE=1"), "{says}");
     let off = [("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"), ("NVIDIA_DISABLE_REQUIRE", "1")];
-    assert_eq!(answer(&place.file("off.tar", &docker_archive(&config(&off))), "535.261.03", "rtx 3090"), "runs");
+    assert_eq!(place.answer(&place.image("off.tar", &off), "535.261.03", "rtx 3090"), "runs");
     // Before there were demands: the toolkit makes one of the version.
-    let old = place.file("legacy.tar", &docker_archive(&config(&[("CUDA_VERSION", "12.9.1")])));
-    assert_eq!(answer(&old, "535.261.03", "rtx 3090"), "does-not-run");
-    let broken = [("NVIDIA_REQUIRE_CUDA", "cuda>=12.9 driver=>470")];
-    let ran = check(&place.file("broken.tar", &docker_archive(&config(&broken))), "580.95.05", "rtx 3090");
+    let old = place.image("legacy.tar", &[("CUDA_VERSION", "12.9.1")]);
+    assert_eq!(place.answer(&old, "535.261.03", "rtx 3090"), "does-not-run");
+    let broken = place.image("broken.tar", &[("NVIDIA_REQUIRE_CUDA", "cuda>=12.9 driver=>470")]);
+    let ran = place.check(&broken, "580.95.05", "rtx 3090");
     assert!(ran.code == 4 && ran.out.contains("invalid expression"), "{}", ran.out);
-    let jetson = [("NVIDIA_REQUIRE_JETPACK", "csv-mounts=all"), ("CUDA_VERSION", "11.4")];
-    let ran = check(&place.file("jetson.tar", &docker_archive(&config(&jetson))), "580.95.05", "rtx 3090");
-    assert!(ran.out.contains("Jetson"), "{}", ran.out);
-    assert_eq!(
-        answer(&place.file("none.tar", &docker_archive(&config(&[("PATH", "/bin")]))), "580.95.05", "a100-sxm4-40gb"),
-        "needs-no-cuda"
-    );
+    let jetson = place.image("jetson.tar", &[("NVIDIA_REQUIRE_JETPACK", "csv-mounts=all"), ("CUDA_VERSION", "11.4")]);
+    assert!(place.says(&jetson, "580.95.05", "rtx 3090").contains("Jetson"));
+}
+
+#[test]
+fn no_driver_is_suggested_that_cannot_help() {
+    let place = Place::new();
+    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1")]);
+    // The last branch for Kepler is 470, which has CUDA 11.4.
+    let says = place.says(&image, "470.256.02", "k80");
+    assert!(says.contains("use an image with CUDA") && !says.contains("gpusetup plan"), "{says}");
+    // Inside WSL2 the driver is that of Windows.
+    let wsl = Tree::ubuntu_24_04();
+    wsl.write("usr/bin/dockerd", "");
+    wsl.write("proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n");
+    let says = value(&check_on(&wsl, &image, "470.256.02", "rtx 3090"))["images"][0].to_string();
+    assert!(says.contains("Windows provides the driver") && !says.contains("gpusetup plan"), "{says}");
 }
 
 #[test]
@@ -170,8 +364,8 @@ fn every_form_of_an_image_is_read() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/cuda-11.2"),
     ];
     for file in files {
-        assert_eq!(answer(&file, "550.54.15", "rtx 3090"), "runs", "{}", file.display());
-        assert_eq!(answer(&file, "418.226.00", "rtx 3090"), "does-not-run", "{}", file.display());
+        assert_eq!(place.answer(&file, "550.54.15", "rtx 3090"), "runs", "{}", file.display());
+        assert_eq!(place.answer(&file, "418.226.00", "rtx 3090"), "does-not-run", "{}", file.display());
     }
 }
 
@@ -183,8 +377,10 @@ fn what_is_no_image_is_refused() {
     let other_sum = format!("{}.json", "0".repeat(64));
     let damaged = json!([{"Config": other_sum}]).to_string();
     let missing = json!([{"Config": "gone.json"}]).to_string();
+    let lacking = json!([{"Config": "a.json", "Layers": ["b.tar"]}]).to_string();
     let round = json!({"manifests": [{"digest": "sha256:../../../etc/passwd"}]}).to_string();
-    let files: [(&str, Vec<u8>, i32, &str); 8] = [
+    let packed = b"\x1f\x8b\x08 and nothing that gzip knows";
+    let files: [(&str, Vec<u8>, i32, &str); 11] = [
         (
             "text.tar",
             b"this is no archive, whatever its name says, and long enough to be asked".repeat(20),
@@ -197,10 +393,18 @@ fn what_is_no_image_is_refused() {
         ("missing.tar", tar(&[("manifest.json", missing.as_bytes())]), 2, "lacks the configuration"),
         ("round.tar", tar(&[("index.json", round.as_bytes())]), 2, "not SHA-256"),
         ("json.tar", tar(&[("manifest.json", b"{")]), 2, "is no image"),
+        ("garbage.tar", with_layer(&json!({}), &[b'g'; 2048]), 10, "its layer layer.tar cannot be read"),
+        ("packed.tar", with_layer(&json!({}), packed), 10, "its layer layer.tar cannot be read"),
+        (
+            "layer.tar",
+            tar(&[("a.json", b"{}"), ("manifest.json", lacking.as_bytes())]),
+            10,
+            "its layer b.tar cannot be read",
+        ),
         ("cut.tar", docker_archive(&json!({}))[..700].to_vec(), 2, "cut.tar"),
     ];
     for (name, bytes, code, says) in files {
-        let ran = check(&place.file(name, &bytes), "550.54.15", "rtx 3090");
+        let ran = place.check(&place.file(name, &bytes), "550.54.15", "rtx 3090");
         assert_eq!(ran.code, code, "{name}: {}", ran.out);
         assert!(ran.out.contains(says), "{name}: {}", ran.out);
     }

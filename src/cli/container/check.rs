@@ -4,9 +4,9 @@ use super::super::host::{no_such_gpu, system_of};
 use super::super::options::{ColorOption, DatabaseOptions, JsonOption};
 use super::super::{Problem, print_json, print_text, width};
 use crate::compat::Database;
-use crate::container::{self, Host, HostGpu, Image, ImageAnswer, ImageError};
+use crate::container::{self, Host, HostDriver, HostGpu, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
-use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
+use crate::host::{Facts, Gpu, Look, UNKNOWN_ARCHITECTURE, assumed_gpus, container_host, probe};
 use crate::render::container as rendered;
 use crate::resolve::known_card;
 use crate::system::System;
@@ -20,7 +20,10 @@ pub struct Options {
     /// An archive of `docker save` or `podman save`, an OCI layout, or the name of an image that an engine here has
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// Check against this driver instead of the installed one: 550.54.15, or a branch such as 535
+    /// Check only this image of an archive with several: nvidia/cuda:12.4.1-base-ubuntu22.04 [default: all]
+    #[arg(long = "image", value_name = "NAME")]
+    only: Option<String>,
+    /// Check against this driver instead of the installed one: 550.54.15, or all releases of a branch such as 535
     #[arg(long, value_name = "VERSION", help_heading = "Host")]
     driver: Option<String>,
     /// Check against these GPUs instead of this host's: a100, "rtx 3090", 10de:20b2
@@ -42,35 +45,45 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.database.open()?;
     let system = system_of(options.root.as_ref());
     let host = host(options, &system, database)?;
-    let image = image(options, &system, host.architecture.as_deref().unwrap_or("amd64"))?;
-    let checked = container::check(&options.image, &image, &host, database);
+    let images = images(options, &system, host.architecture.as_deref().unwrap_or("amd64"))?;
+    let checked = container::check(&options.image, &images, &host, database);
     if options.form.json {
         print_json(&checked)?
     } else {
         print_text(rendered::checked(&checked, width()), ColorOption::Auto, false)?
     }
-    Ok(if checked.answer == ImageAnswer::DoesNotRun { Exit::NothingFits } else { Exit::Done })
+    Ok(match checked.answer {
+        ImageAnswer::Runs | ImageAnswer::RunsWithForwardCompatibility | ImageAnswer::NeedsNoCuda => Exit::Done,
+        ImageAnswer::DoesNotRun => Exit::NothingFits,
+        ImageAnswer::Unknown => Exit::Blocked,
+    })
 }
 
 /// A path that exists is a file, everything else a name.
-fn image(options: &Options, system: &System, architecture: &str) -> Result<Image, Problem> {
+fn images(options: &Options, system: &System, architecture: &str) -> Result<Vec<Image>, Problem> {
     let path = Path::new(&options.image);
     let is_path = crate::system::input::metadata(path).is_some() || options.image.starts_with(['/', '.']);
     if is_path {
-        return container::in_file(path, architecture).map_err(|e| unread(e, options));
+        return container::in_file(path, architecture, options.only.as_deref()).map_err(|e| unread(e, options));
     }
     if options.image.is_empty() || options.image.starts_with('-') || options.image.contains(crate::text::is_hidden) {
         return Err(Problem::usage(format!("{:?} is neither a file nor the name of an image", options.image)));
     }
-    container::in_engine(system, &options.image).map_err(|e| unread(e, options))
+    if options.only.is_some() {
+        return Err(Problem::usage(format!("--image chooses in an archive, and {} is no file", options.image)));
+    }
+    container::in_engine(system, &options.image).map(|image| vec![image]).map_err(|e| unread(e, options))
 }
 
 fn unread(e: ImageError, options: &Options) -> Problem {
     let says = e.to_string();
     match e {
         ImageError::Input(e) => e.into(),
-        ImageError::Damaged { .. } => Problem::integrity(says),
+        ImageError::Damaged { .. } | ImageError::Layer { .. } => Problem::integrity(says),
         ImageError::Interrupted(signal) => Problem::new(Exit::Signal(signal), says),
+        ImageError::NoSuchImage { .. } => {
+            Problem::usage(says).attempt(format!("gpusetup container check {}", quoted(&options.image)))
+        }
         ImageError::Unknown(name) => Problem::usage(says)
             .hint("gpusetup pulls no images")
             .attempt(format!("docker pull {}", quoted(&name)))
@@ -81,50 +94,75 @@ fn unread(e: ImageError, options: &Options) -> Problem {
     }
 }
 
-/// The host of the flags. This host is looked at only for what they do not name.
+/// This host, with what the flags replace. With a driver and GPUs that are named, it need not be a host that can be read.
 fn host(options: &Options, system: &System, database: &Database) -> Result<Host, Problem> {
-    let driver = options.driver.as_deref().map(driver_version).transpose()?;
+    let driver = options.driver.as_deref().map(|text| named_driver(text, database)).transpose()?;
     let mut gpus = Vec::new();
     for spec in &options.gpu {
         gpus.extend(assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?);
     }
-    if let (Some(driver), false) = (driver, gpus.is_empty()) {
-        return Ok(Host { driver: Some(driver), gpus: known(database, &gpus), architecture: None });
-    }
-    let facts = probe(system, database, &Look::default()).map_err(|e| Problem::usage(e.to_string()))?;
-    let installed = facts.driver.as_ref().map(|installed| installed.version);
-    let of_host = if gpus.is_empty() { known(database, &facts.gpus) } else { known(database, &gpus) };
-    Ok(Host { driver: driver.or(installed), gpus: of_host, architecture: architecture(&facts) })
+    let is_named = driver.is_some() && !gpus.is_empty() && options.root.is_none();
+    let facts = match probe(system, database, &Look::default()) {
+        Ok(facts) => facts,
+        Err(_) if is_named => return Ok(Host { driver, gpus: known(database, &gpus), ..Host::default() }),
+        Err(e) => return Err(Problem::usage(e.to_string())),
+    };
+    let installed = facts
+        .driver
+        .as_ref()
+        .map(|installed| HostDriver { name: installed.version.to_string(), releases: vec![installed.version] });
+    let gpus = if gpus.is_empty() { &facts.gpus } else { &gpus };
+    Ok(Host {
+        driver: driver.or(installed),
+        gpus: known(database, gpus),
+        architecture: architecture(&facts, gpus, database),
+        driver_from: container::driver_from(&facts, database),
+        starters: Starters::of(&container_host(system, database, None), database),
+    })
 }
 
-/// A version, or a branch: its first release, because any of its releases may be installed.
-fn driver_version(text: &str) -> Result<DriverVersion, Problem> {
-    let branch = text.parse().ok().map(|branch| DriverVersion { branch, minor: 0, patch: None });
-    branch.or_else(|| text.parse().ok()).ok_or_else(|| {
-        Problem::usage(format!("--driver {text:?} is neither a driver version nor a branch"))
-            .attempt("gpusetup db list drivers")
-    })
+/// A version, or a branch: any of its releases may be installed.
+fn named_driver(text: &str, database: &Database) -> Result<HostDriver, Problem> {
+    let Ok(branch) = text.parse::<u16>() else {
+        let version: DriverVersion = text.parse().map_err(|_| {
+            Problem::usage(format!("--driver {text:?} is neither a driver version nor a branch"))
+                .attempt("gpusetup db list drivers")
+        })?;
+        return Ok(HostDriver { name: version.to_string(), releases: vec![version] });
+    };
+    let known = database.drivers.iter().map(|release| release.version).filter(|version| version.branch == branch);
+    let releases: Vec<_> = known.collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    if releases.is_empty() {
+        let says =
+            format!("no release of driver branch {branch} is known: name the whole version, such as {branch}.10.01");
+        return Err(Problem::usage(says).attempt("gpusetup db list drivers"));
+    }
+    Ok(HostDriver { name: branch.to_string(), releases })
 }
 
 fn known(database: &Database, gpus: &[Gpu]) -> Vec<HostGpu> {
     let one = |gpu: &Gpu| match known_card(database, gpu) {
         Ok(card) => HostGpu {
             name: card.name,
-            capability: card.capability.map(|capability| capability.to_string()),
+            capability: card.capability,
             line: card.line,
             data_center: card.data_center,
+            first_branch: card.first_branch,
+            last_branch: card.last_branch,
+            embedded: card.embedded.is_some(),
         },
         Err(_) => HostGpu { name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()), ..HostGpu::default() },
     };
     gpus.iter().map(one).collect()
 }
 
-/// As images name it.
-fn architecture(facts: &Facts) -> Option<String> {
-    let name = match facts.machine.arch.as_str() {
+/// As images name it. A GPU that exists on one architecture only, such as that of GH200, shows it.
+fn architecture(facts: &Facts, gpus: &[Gpu], database: &Database) -> Option<String> {
+    let only = gpus.iter().find_map(|gpu| known_card(database, gpu).ok()?.only_on);
+    let name = match only.as_deref().unwrap_or(&facts.machine.arch) {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     };
-    (!name.is_empty()).then(|| name.to_owned())
+    (!name.is_empty() && name != UNKNOWN_ARCHITECTURE).then(|| name.to_owned())
 }

@@ -1,7 +1,7 @@
 //! Containers: whether they can use the host's GPUs.
 
 use super::no_driver_of_its_own;
-use crate::doctor::{Answer, Asked, CdiSpec, DockerDaemon, Evidence, Verdict};
+use crate::doctor::{Answer, Asked, CdiSpec, DockerDaemon, Evidence, NEW_CDI, OldCdiReader, Verdict};
 use crate::host::MachineKind;
 use crate::operation::Run;
 use crate::text::quoted_path;
@@ -40,8 +40,11 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
     });
     let specs = here.specs.iter().map(|spec| described(spec, &here.specs));
     let running = here.daemon.iter().flat_map(running);
-    Verdict::worst([engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs).chain(running))
-        .unwrap_or_else(Verdict::pass)
+    let unread = here.old_cdi_readers.iter().filter_map(|reader| unread(reader, &here.specs));
+    Verdict::worst(
+        [engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs).chain(unread).chain(running),
+    )
+    .unwrap_or_else(Verdict::pass)
 }
 
 /// What the running docker daemon lacks.
@@ -97,6 +100,26 @@ fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
         },
     );
     again(spec, Verdict::fail(cause)).saw(format!("{path} was generated for another driver"))
+}
+
+/// A specification that an engine is too old for.
+fn unread(reader: &OldCdiReader, specs: &[CdiSpec]) -> Option<Verdict> {
+    let is_new = |spec: &&CdiSpec| {
+        let version = spec.version.as_deref().unwrap_or_default();
+        let numbers: Vec<u32> = version.split('.').take(2).filter_map(|number| number.parse().ok()).collect();
+        numbers.len() == 2 && numbers.as_slice() >= &NEW_CDI[..]
+    };
+    let spec = specs.iter().find(is_new)?;
+    let OldCdiReader { engine, version, first } = reader;
+    let (path, written) = (spec.path.display(), spec.version.as_deref().unwrap_or_default());
+    let [major, minor] = NEW_CDI;
+    let cause = format!("{engine} {version} may not read the CDI specification {path}, so its containers get no GPUs");
+    let known = format!(
+        "the specification has version {written}, and NVIDIA's release notes name {engine} {first} as the first that reads {major}.{minor}.0"
+    );
+    let text = format!("update {engine} to {first} or newer, or write a specification with an older container toolkit");
+    let asks = format!("grep -m1 cdiVersion {}", quoted_path(&spec.path));
+    Some(Verdict::warn(cause).saw(known).advise(text, [asks]))
 }
 
 fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {

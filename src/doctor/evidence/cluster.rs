@@ -1,7 +1,9 @@
 //! Evidence about the scheduler that a host is to be ready for: Kubernetes or Slurm. It is gathered only if somebody asks for it.
 
+use super::containers::configurations;
 use super::{Answer, ask, names, text};
 use crate::cluster;
+use crate::compat::{Database, EngineForm};
 use crate::gpus::{patience, why_silent};
 use crate::host::Facts;
 use crate::nvidia::{self, GpuTable, Library, Question, own};
@@ -68,9 +70,9 @@ pub struct Slurm {
 }
 
 /// Looks for a scheduler.
-pub fn cluster(system: &System, facts: &Facts, scheduler: Scheduler) -> Cluster {
+pub fn cluster(system: &System, facts: &Facts, database: &Database, scheduler: Scheduler) -> Cluster {
     match scheduler {
-        Scheduler::Kubernetes => Cluster::Kubernetes(kubernetes(system)),
+        Scheduler::Kubernetes => Cluster::Kubernetes(kubernetes(system, database)),
         Scheduler::Slurm => Cluster::Slurm(slurm(system, facts)),
     }
 }
@@ -81,23 +83,15 @@ fn has(system: &System, program: &str) -> bool {
     FOLDERS.iter().any(|folder| system.exists(Path::new(folder).join(program)))
 }
 
-/// The configuration of runtimes: files, and folders of parts.
-const CONFIGURATIONS: [&str; 4] = [
-    "/etc/containerd/config.toml",
-    "/etc/crio/crio.conf",
-    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-    "/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
-];
-const PARTS: [&str; 3] = ["/etc/containerd/conf.d", "/etc/containerd/config.d", "/etc/crio/crio.conf.d"];
-
-fn kubernetes(system: &System) -> Kubernetes {
+fn kubernetes(system: &System, database: &Database) -> Kubernetes {
     let agent = ["kubelet", "k3s", "rke2"].into_iter().find(|program| has(system, program));
     let mut runtimes: Vec<_> =
         ["containerd", "crio"].into_iter().filter(|program| has(system, program)).map(str::to_owned).collect();
     // These bring containerd.
     runtimes.extend(agent.filter(|agent| *agent != "kubelet").map(str::to_owned));
-    let parts = PARTS.iter().flat_map(|folder| names(system, folder).map(move |name| format!("{folder}/{name}")));
-    let files = CONFIGURATIONS.iter().map(|file| (*file).to_owned()).chain(parts);
+    // Docker does not run pods.
+    let files = configurations(system, database).into_iter().filter(|(form, _)| *form != EngineForm::DaemonJson);
+    let files = files.map(|(_, file)| file.display().to_string());
     let names_nvidia = |file: &String| gives_gpus(&text(system, file));
     Kubernetes {
         agent: agent.map(str::to_owned),

@@ -1,8 +1,8 @@
 //! Container engines, and the parts of the driver that they pass to containers.
 
 use super::{Answer, ask, names, text};
-use crate::compat::Database;
-use crate::host::{Facts, MachineKind};
+use crate::compat::{Database, EngineForm};
+use crate::host::{Facts, InstalledEngine, MachineKind, container_host};
 use crate::system::{System, environment};
 use crate::version::AddOnVersion;
 use crate::yaml;
@@ -30,6 +30,9 @@ pub struct Containers {
     pub lost_runtimes: Vec<(PathBuf, String)>,
     /// CDI specifications for NVIDIA's devices.
     pub specs: Vec<CdiSpec>,
+    /// Engines that give GPUs to containers by CDI only, and are older than the first version that reads CDI 0.7.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub old_cdi_readers: Vec<OldCdiReader>,
     /// What the running docker daemon reports. None if it is not asked, or does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon: Option<DockerDaemon>,
@@ -47,12 +50,30 @@ pub struct DockerDaemon {
     pub has_char_links: bool,
 }
 
+/// The first version of CDI that the database has the engines' first readers for.
+pub const NEW_CDI: [u32; 2] = [0, 7];
+
+/// An engine that does not read specifications of CDI 0.7.0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct OldCdiReader {
+    /// Its usual name, `Podman`.
+    pub engine: String,
+    /// Its version.
+    pub version: AddOnVersion,
+    /// The first version that does.
+    pub first: AddOnVersion,
+}
+
 /// A CDI specification of devices for containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct CdiSpec {
     /// The file of the specification.
     pub path: PathBuf,
+    /// The version of CDI that it is written in, `0.5.0`. None in older evidence, or if it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The devices it describes, `nvidia.com/gpu=0`.
     pub devices: BTreeSet<String>,
     /// Files that it mounts into containers but that do not exist; or why it cannot be read.
@@ -98,7 +119,7 @@ pub struct Coherent {
 const CDI: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
 /// The container engines of the host.
-pub fn containers(system: &System) -> Containers {
+pub fn containers(system: &System, database: &Database) -> Containers {
     let programs = |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
     let has = |name: &str| programs(name).iter().any(|p| system.exists(p));
     let snap = system.exists("/snap/bin/docker");
@@ -112,18 +133,19 @@ pub fn containers(system: &System) -> Containers {
         return Containers::default();
     }
     let (mut daemon_json, mut runtimes, mut named) = (None, Vec::new(), Vec::new());
-    let daemon = PathBuf::from("/etc/docker/daemon.json");
-    match docker_runtimes(&text(system, &daemon)) {
-        Ok(found) => {
-            runtimes.extend(found.iter().map(|(_, program)| (daemon.clone(), program.clone())));
-            named = found.into_iter().map(|(name, _)| name).collect();
+    for (form, file) in configurations(system, database) {
+        let text = text(system, &file);
+        if form != EngineForm::DaemonJson {
+            runtimes.extend(named_runtimes(&text).into_iter().map(|program| (file.clone(), program)));
+            continue;
         }
-        Err(why) => daemon_json = Some(why),
-    }
-    let folders = ["/etc/containerd/conf.d", "/etc/crio/crio.conf.d"].map(Path::new);
-    let parts = folders.into_iter().flat_map(|folder| names(system, folder).map(|n| folder.join(n)));
-    for file in [PathBuf::from("/etc/containerd/config.toml")].into_iter().chain(parts) {
-        runtimes.extend(named_runtimes(&text(system, &file)).into_iter().map(|program| (file.clone(), program)));
+        match docker_runtimes(&text) {
+            Ok(found) => {
+                runtimes.extend(found.iter().map(|(_, program)| (file.clone(), program.clone())));
+                named.extend(found.into_iter().map(|(name, _)| name));
+            }
+            Err(why) => daemon_json = Some(why),
+        }
     }
     let is_there = |program: &str| match program.starts_with('/') {
         true => system.exists(program),
@@ -131,6 +153,7 @@ pub fn containers(system: &System) -> Containers {
     };
     let has_toolkit = has("nvidia-ctk") || has("nvidia-container-runtime-hook");
     let docker = programs("docker").into_iter().find(|program| has_toolkit && system.exists(program));
+    let specs: Vec<_> = CDI.iter().flat_map(|folder| specs(system, Path::new(folder))).collect();
     Containers {
         engines,
         has_toolkit,
@@ -139,8 +162,29 @@ pub fn containers(system: &System) -> Containers {
         bare_snap,
         daemon_json,
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
-        specs: CDI.iter().flat_map(|folder| specs(system, Path::new(folder))).collect(),
+        old_cdi_readers: if specs.is_empty() { Vec::new() } else { old_cdi_readers(system, database) },
+        specs,
     }
+}
+
+/// The configuration files of engines that the host may have, by `compat/engines.yaml`, and how each is written.
+pub fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, PathBuf)> {
+    let mut all = Vec::new();
+    for engine in &database.engines {
+        let parts = engine.parts().flat_map(|folder| names(system, folder).map(move |name| folder.join(name)));
+        all.extend(engine.configs().map(Path::to_path_buf).chain(parts).map(|file| (engine.form, file)));
+    }
+    all
+}
+
+/// Other engines have the toolkit's runtime, too.
+fn old_cdi_readers(system: &System, database: &Database) -> Vec<OldCdiReader> {
+    let old = |found: InstalledEngine| {
+        let engine = database.engine(found.id).filter(|engine| engine.form == EngineForm::Cdi)?;
+        let (version, first) = (found.version?, engine.reads_new?);
+        (version < first).then(|| OldCdiReader { engine: engine.title.clone(), version, first })
+    };
+    container_host(system, database, None).engines.into_iter().filter_map(old).collect()
 }
 
 /// What the running daemon reports; it is not started for that.
@@ -246,6 +290,8 @@ fn named_runtimes(text: &str) -> Vec<String> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
+    #[serde(default)]
+    cdi_version: Option<String>,
     kind: String,
     #[serde(default)]
     devices: Vec<Device>,
@@ -291,14 +337,14 @@ fn spec(system: &System, path: PathBuf, text: &str) -> CdiSpec {
         Ok(spec) => spec,
         Err(e) => {
             let why = e.to_string().lines().next().unwrap_or_default().to_owned();
-            return CdiSpec { path, devices: BTreeSet::new(), missing: Answer::Failed(why) };
+            return CdiSpec { path, version: None, devices: BTreeSet::new(), missing: Answer::Failed(why) };
         }
     };
     let devices = spec.devices.iter().map(|d| format!("{}={}", spec.kind, d.name)).collect();
     let edits = [&spec.container_edits].into_iter().chain(spec.devices.iter().map(|d| &d.container_edits));
     let mounts = edits.flat_map(|e| e.mounts.iter().flatten()).map(|m| &m.host_path);
     let missing: BTreeSet<_> = mounts.filter(|path| !system.exists(path)).cloned().collect();
-    CdiSpec { path, devices, missing: Answer::Is(missing.into_iter().collect()) }
+    CdiSpec { path, version: spec.cdi_version, devices, missing: Answer::Is(missing.into_iter().collect()) }
 }
 
 /// Read only on hosts whose GPUs share memory with the CPU: GH200, GB200, GB300.
@@ -343,6 +389,7 @@ fn option(configuration: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::embedded;
 
     #[test]
     fn a_container_says_what_it_asks_for() {
@@ -360,24 +407,24 @@ mod tests {
     #[test]
     fn engines_are_seen_with_what_they_were_told() {
         let tree = tempfile::tempdir().expect("a temporary directory");
-        let system = System::at(tree.path());
+        let (system, database) = (System::at(tree.path()), embedded());
         let write = |path: &str, text: &str| {
             system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
             system.write(path, text.as_bytes(), 0o644).expect("written");
         };
         write("/etc/docker/daemon.json", "{ not JSON");
-        assert_eq!(containers(&system), Containers::default(), "no engine, no word");
+        assert_eq!(containers(&system, &database), Containers::default(), "no engine, no word");
         write("/usr/bin/docker", "");
-        assert!(containers(&system).daemon_json.is_some());
+        assert!(containers(&system, &database).daemon_json.is_some());
         let runtimes =
             r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}, "crun": {"path": "/usr/bin/crun"}}}"#;
         write("/etc/docker/daemon.json", runtimes);
         write("/etc/containerd/config.toml", "  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n  x = 1\n");
-        let lost = containers(&system).lost_runtimes;
+        let lost = containers(&system, &database).lost_runtimes;
         let programs: Vec<_> = lost.iter().map(|(_, program)| program.as_str()).collect();
         assert_eq!(programs, ["nvidia-container-runtime", "/usr/bin/nvidia-container-runtime"]);
         write("/usr/bin/nvidia-container-runtime", "");
-        assert_eq!(containers(&system).lost_runtimes, []);
+        assert_eq!(containers(&system, &database).lost_runtimes, []);
         let mount = |library: &str| {
             format!(
                 "---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: \"0\"\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n\
@@ -392,10 +439,11 @@ mod tests {
             r#"{"kind": "nvidia.com/gpu", "devices": [{"name": "all", "containerEdits": {"mounts": [{"hostPath": "/gone"}]}}]}"#,
         );
         write("/var/run/cdi/torn.yaml", "kind: nvidia.com/gpu\ndevices: [");
-        let specs = containers(&system).specs;
+        let specs = containers(&system, &database).specs;
         assert_eq!(specs.len(), 3, "{specs:?}");
         assert_eq!(specs[0].missing, Answer::Is(Vec::new()));
         assert_eq!(specs[0].devices, ["nvidia.com/gpu=0".to_owned()].into());
+        assert_eq!(specs[0].version.as_deref(), Some("0.5.0"));
         assert_eq!(specs[1].missing, Answer::Is(vec!["/gone".into()]));
         assert!(matches!(specs[2].missing, Answer::Failed(_)));
     }

@@ -5,6 +5,7 @@ use super::short_name::short_name;
 use super::{Database, Distribution, PackageManager, PackageRepository, SourceId};
 use crate::version::AddOnVersion;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 short_name! {
     /// The short name of a container engine: `docker`.
@@ -31,6 +32,12 @@ pub struct Engine {
     /// A configuration file that gpusetup may add.
     #[serde(default)]
     pub drop_in: Option<String>,
+    /// Other configuration files with runtimes: those that it reads, too, or writes itself when it starts.
+    #[serde(default)]
+    pub other_configs: Vec<String>,
+    /// Folders of files that systems have it read, too.
+    #[serde(default)]
+    pub other_parts: Vec<String>,
     /// The first version that merges the added file with the main one, key by key.
     #[serde(default)]
     pub drop_in_since: Option<AddOnVersion>,
@@ -61,6 +68,9 @@ pub struct Engine {
     /// The first version that reads the specifications that the toolkit writes since [`ContainerToolkit::newer_specification`].
     #[serde(default)]
     pub reads_new: Option<AddOnVersion>,
+    /// The first version whose option `--gpus` uses a CDI specification, if the host has one, and not the toolkit's hook.
+    #[serde(default)]
+    pub gpus_by_cdi: Option<AddOnVersion>,
     /// The distributions' packages that install it; empty if gpusetup does not install it.
     #[serde(default)]
     pub packages: Vec<EnginePackages>,
@@ -114,6 +124,17 @@ pub struct EnginePackages {
 }
 
 impl Engine {
+    /// Its configuration files with runtimes, without those in [`Self::parts`].
+    pub fn configs(&self) -> impl Iterator<Item = &Path> {
+        self.config.iter().chain(&self.other_configs).map(Path::new)
+    }
+
+    /// The folders of files that add to its configuration.
+    pub fn parts(&self) -> impl Iterator<Item = &Path> {
+        let own = self.drop_in.iter().filter_map(|file| Path::new(file).parent());
+        own.chain(self.other_parts.iter().map(Path::new))
+    }
+
     /// The packages that install it on a distribution; none if no source states any.
     pub fn packages_on(&self, distribution: &Distribution) -> Option<&EnginePackages> {
         let release = format!("{} {}", distribution.id, distribution.version);
@@ -143,6 +164,8 @@ pub struct ContainerToolkit {
     pub program: String,
     /// The runtime that engines are told of.
     pub runtime: String,
+    /// The first version whose runtime uses CDI, and not the hook, unless its configuration says otherwise.
+    pub runtime_by_cdi: AddOnVersion,
     /// The units that refresh the CDI specification.
     pub cdi_units: Vec<String>,
     /// The first version with these units.

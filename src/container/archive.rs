@@ -1,0 +1,329 @@
+//! Images in files: an archive that `docker save` or `podman save` made, or an OCI layout in a folder or archive. An archive may come
+//! from anybody: of its files only small JSON and the names in layers are kept, up to a limit, and no name in it becomes a path.
+
+use super::contents::{self, Contents};
+use super::image::{Image, ImageError, of_config};
+use super::layer::{self, Layer, MOST_READ};
+use super::tar_entries::Entries;
+use crate::sum::hex;
+use crate::system::input::{self, InputError};
+use crate::system::interrupt;
+use crate::system::trust::Trust;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+/// No file of an image's description is longer.
+const MOST_BYTES: u64 = 4 << 20;
+/// All that are kept together, with the names of files.
+const MOST_KEPT: u64 = 64 << 20;
+/// An archive of images has no more files.
+const MOST_FILES: usize = 100_000;
+
+/// Reads the images in a file or folder, or the one with this name. Of an image for several processors, the one for this
+/// architecture counts.
+///
+/// # Errors
+///
+/// If it has none.
+pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Vec<Image>, ImageError> {
+    let file = input::open_any(path, &Trust::Anybody)?;
+    let name = path.display().to_string();
+    let is_folder = input::metadata(path).is_some_and(|meta| meta.is_dir());
+    let mut files: Box<dyn Files> =
+        if is_folder { Box::new(Folder(path)) } else { Box::new(Archive::read(file, &name)?) };
+    let all = Reader { files: &mut *files, path: &name, architecture }.images()?;
+    let all = for_architecture(all, architecture);
+    let Some(only) = only else { return Ok(all) };
+    let (found, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|image| is_called(image, only));
+    if found.is_empty() {
+        let all =
+            others.into_iter().map(|image| image.name.unwrap_or_else(|| "one without a name".to_owned())).collect();
+        return Err(ImageError::NoSuchImage { path: name, name: only.to_owned(), all });
+    }
+    Ok(found)
+}
+
+/// With or without the registry and its folders before the name: `docker.io/nvidia/cuda:12.4.1-base-ubuntu22.04`.
+fn is_called(image: &Image, name: &str) -> bool {
+    let rest = image.name.as_ref().and_then(|own| own.strip_suffix(name));
+    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+}
+
+/// Those of images with one name that are for this architecture, if one is.
+fn for_architecture(all: Vec<Image>, architecture: &str) -> Vec<Image> {
+    let is_for = |image: &Image| image.architecture.as_deref() == Some(architecture);
+    let named: BTreeSet<_> = all.iter().filter(|image| is_for(image)).filter_map(|image| image.name.clone()).collect();
+    let is_other = |image: &Image| !is_for(image) && image.name.as_ref().is_some_and(|name| named.contains(name));
+    all.into_iter().filter(|image| !is_other(image)).collect()
+}
+
+/// The files of images, by their names.
+trait Files {
+    /// A small file.
+    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError>;
+    /// A layer, or why it is none.
+    fn layer(&mut self, name: &str) -> Result<Option<Result<Layer, String>>, ImageError>;
+}
+
+/// A folder with an OCI layout. Names come from here and from digests.
+struct Folder<'a>(&'a Path);
+
+impl Folder<'_> {
+    fn open(&self, name: &str) -> Result<Option<File>, InputError> {
+        match input::open(&self.0.join(name)) {
+            Ok(file) => Ok(Some(file)),
+            Err(e) if e.is_absent() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl Files for Folder<'_> {
+    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
+        let Some(file) = self.open(name)? else { return Ok(None) };
+        Ok(Some(input::bytes(file, &self.0.join(name), MOST_BYTES)?))
+    }
+
+    fn layer(&mut self, name: &str) -> Result<Option<Result<Layer, String>>, ImageError> {
+        let Some(file) = self.open(name)? else { return Ok(None) };
+        let layer = Layer::read(file, MOST_KEPT, contents::is_wanted).map_err(|e| e.to_string());
+        interrupt::heard().map_or(Ok(Some(layer)), |signal| Err(ImageError::Interrupted(signal)))
+    }
+}
+
+/// What an archive has that may belong to an image.
+#[derive(Default)]
+struct Archive {
+    small: BTreeMap<String, Vec<u8>>,
+    /// Every other file, or why it is no layer.
+    layers: BTreeMap<String, Result<Layer, String>>,
+    /// Links to layers: `docker save` has a layer of several images once.
+    links: BTreeMap<String, String>,
+    /// The bytes in all of these.
+    kept: u64,
+}
+
+impl Archive {
+    fn read(file: File, path: &str) -> Result<Self, ImageError> {
+        let failed = |why| ImageError::Read { path: path.to_owned(), why };
+        let not = |why: &str| ImageError::NoImage { path: path.to_owned(), why: why.to_owned() };
+        let unpacked = layer::unpacked(BufReader::new(file)).map_err(failed)?;
+        let mut entries = Entries::new(unpacked.take(MOST_READ));
+        let mut archive = Self::default();
+        let mut count = 0;
+        loop {
+            let entry = entries.next_entry().map_err(|why| match count {
+                0 => not(&format!("it is no tar archive ({why})")),
+                _ => failed(why),
+            })?;
+            let Some(entry) = entry else { return Ok(archive) };
+            count += 1;
+            if let Some(link) = entry.link.filter(|_| entry.kind.is_symlink()) {
+                archive.kept += (entry.name.len() + link.len()) as u64;
+                archive.links.insert(entry.name, link);
+            } else if entry.kind.is_file() {
+                archive.keep(entry.name, entry.size, entries.content()).map_err(failed)?;
+            }
+            if let Some(signal) = interrupt::heard() {
+                return Err(ImageError::Interrupted(signal));
+            }
+            if count > MOST_FILES || archive.kept > MOST_KEPT {
+                return Err(not("it has more files or JSON than an image"));
+            }
+        }
+    }
+
+    /// JSON, or else perhaps a layer.
+    fn keep(&mut self, name: String, size: u64, mut content: impl Read) -> std::io::Result<()> {
+        let mut first = Vec::new();
+        content.by_ref().take(1).read_to_end(&mut first)?;
+        self.kept += name.len() as u64;
+        if size <= MOST_BYTES && matches!(first.first(), Some(b'{' | b'[')) {
+            self.kept += size;
+            content.read_to_end(&mut first)?;
+            self.small.insert(name, first);
+            return Ok(());
+        }
+        let most = MOST_KEPT.saturating_sub(self.kept);
+        let layer = Layer::read(first.chain(content), most, contents::is_wanted).map_err(|e| e.to_string());
+        self.kept += layer.as_ref().map_or(0, Layer::bytes);
+        self.layers.insert(name, layer);
+        Ok(())
+    }
+
+    /// The file that a name leads to: `a/layer.tar` may be a link to `../b/layer.tar`.
+    fn target<'a>(&'a self, name: &'a str) -> String {
+        let Some(link) = self.links.get(name) else { return name.to_owned() };
+        let mut parts: Vec<_> = name.split('/').collect();
+        parts.pop();
+        for part in link.split('/') {
+            match part {
+                ".." => drop(parts.pop()),
+                "." | "" => {}
+                part => parts.push(part),
+            }
+        }
+        parts.join("/")
+    }
+}
+
+impl Files for Archive {
+    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
+        Ok(self.small.get(name).cloned())
+    }
+
+    fn layer(&mut self, name: &str) -> Result<Option<Result<Layer, String>>, ImageError> {
+        Ok(self.layers.get(&self.target(name)).cloned())
+    }
+}
+
+/// Follows manifests and indexes to the images.
+struct Reader<'a> {
+    files: &'a mut dyn Files,
+    path: &'a str,
+    architecture: &'a str,
+}
+
+impl Reader<'_> {
+    /// By Docker's manifest, else by the index of an OCI layout.
+    fn images(&mut self) -> Result<Vec<Image>, ImageError> {
+        if let Some(manifest) = self.files.file("manifest.json")? {
+            let manifest = self.json(&manifest)?;
+            let listed: Vec<_> =
+                manifest.as_array().into_iter().flatten().filter(|i| i["Config"].is_string()).collect();
+            if !listed.is_empty() {
+                return listed.into_iter().map(|image| self.of_docker(image)).collect();
+            }
+        }
+        let index = self.files.file("index.json")?;
+        let index = index.ok_or_else(|| self.no_image("it has neither manifest.json nor index.json"))?;
+        let index = self.json(&index)?;
+        let groups = groups(&index);
+        if groups.is_empty() {
+            return Err(self.no_image("its index names no image"));
+        }
+        groups.into_iter().map(|(name, entries)| self.of_index(name, entries)).collect()
+    }
+
+    fn of_docker(&mut self, entry: &Value) -> Result<Image, ImageError> {
+        let name = entry["Config"].as_str().unwrap_or_default();
+        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+            return Err(self.no_image("its manifest names a file outside of it"));
+        }
+        let config = self.files.file(name)?;
+        let config = config.ok_or_else(|| self.no_image("it lacks the configuration that its manifest names"))?;
+        let digest = name.rsplit('/').next().unwrap_or(name);
+        self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
+        let layers = entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let tag = entry.pointer("/RepoTags/0").and_then(Value::as_str).map(str::to_owned);
+        self.image(&config, tag, layers.map(str::to_owned).collect())
+    }
+
+    /// The image of these entries of an index that is for this architecture, or else the first one.
+    fn of_index(&mut self, name: Option<String>, entries: Vec<Value>) -> Result<Image, ImageError> {
+        let mut entries = entries;
+        // An index of indexes is one image for several processors.
+        for _ in 0..4 {
+            let digest = chosen(&entries, self.architecture);
+            let digest = digest.ok_or_else(|| self.no_image("its index names no image"))?;
+            let manifest = self.blob(&digest)?;
+            let manifest = manifest.ok_or_else(|| self.no_image("it lacks the manifest that its index names"))?;
+            let manifest = self.json(&manifest)?;
+            if let Some(digest) = manifest.pointer("/config/digest").and_then(Value::as_str) {
+                let config = self.blob(digest)?;
+                let config =
+                    config.ok_or_else(|| self.no_image("it lacks the configuration that its manifest names"))?;
+                let layers = self.layers(&manifest)?;
+                return self.image(&config, name, layers);
+            }
+            entries = manifest["manifests"].as_array().cloned().unwrap_or_default();
+        }
+        Err(self.no_image("its indexes lead to no image"))
+    }
+
+    /// The files of an OCI manifest's layers. Other kinds of content are no layers.
+    fn layers(&self, manifest: &Value) -> Result<Vec<String>, ImageError> {
+        let all = manifest["layers"].as_array().into_iter().flatten();
+        let is_layer = |layer: &&Value| layer["mediaType"].as_str().is_none_or(|kind| kind.contains("tar"));
+        let digests = all.filter(is_layer).filter_map(|layer| layer["digest"].as_str());
+        digests.map(|digest| self.place(digest)).collect()
+    }
+
+    fn image(&mut self, config: &[u8], name: Option<String>, layers: Vec<String>) -> Result<Image, ImageError> {
+        let config = self.json(config)?;
+        let layers = layers.into_iter().map(|layer| self.layer(layer)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Image { name, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
+    }
+
+    fn layer(&mut self, layer: String) -> Result<Layer, ImageError> {
+        let read = self.files.layer(&layer)?;
+        let why = match read.unwrap_or_else(|| Err("the archive lacks it".to_owned())) {
+            Ok(layer) => return Ok(layer),
+            Err(why) => why,
+        };
+        Err(ImageError::Layer { path: self.path.to_owned(), layer, why })
+    }
+
+    fn blob(&mut self, digest: &str) -> Result<Option<Vec<u8>>, ImageError> {
+        let place = self.place(digest)?;
+        let Some(bytes) = self.files.file(&place)? else { return Ok(None) };
+        self.verify(&bytes, place.rsplit('/').next().unwrap_or_default())?;
+        Ok(Some(bytes))
+    }
+
+    /// The file with this digest.
+    fn place(&self, digest: &str) -> Result<String, ImageError> {
+        let sum = digest.strip_prefix("sha256:").filter(|sum| is_sum(sum));
+        Ok(format!("blobs/sha256/{}", sum.ok_or_else(|| self.no_image("a digest in it is not SHA-256"))?))
+    }
+
+    /// A file whose name is a checksum has this one.
+    fn verify(&self, bytes: &[u8], name: &str) -> Result<(), ImageError> {
+        if is_sum(name) && hex(&Sha256::digest(bytes)) != name {
+            return Err(ImageError::Damaged { path: self.path.to_owned(), what: name.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn json(&self, bytes: &[u8]) -> Result<Value, ImageError> {
+        serde_json::from_slice(bytes).map_err(|e| self.no_image(&e.to_string()))
+    }
+
+    fn no_image(&self, why: &str) -> ImageError {
+        ImageError::NoImage { path: self.path.to_owned(), why: why.to_owned() }
+    }
+}
+
+/// The entries of each image in an index. Those with one name, or with none and a platform, are one image for several processors.
+fn groups(index: &Value) -> Vec<(Option<String>, Vec<Value>)> {
+    let mut groups: Vec<(Option<String>, Vec<Value>)> = Vec::new();
+    for entry in index["manifests"].as_array().into_iter().flatten() {
+        let name = ["io.containerd.image.name", "org.opencontainers.image.ref.name"]
+            .iter()
+            .find_map(|key| entry["annotations"][key].as_str())
+            .map(str::to_owned);
+        let is_alone = name.is_none() && entry["platform"]["architecture"].is_null();
+        match groups.iter_mut().find(|(other, _)| *other == name && !is_alone) {
+            Some((_, entries)) => entries.push(entry.clone()),
+            None => groups.push((name, vec![entry.clone()])),
+        }
+    }
+    groups
+}
+
+/// The image in an index that is for these processors, or else the first one.
+fn chosen(all: &[Value], architecture: &str) -> Option<String> {
+    let of = |entry: &Value| entry.pointer("/platform/architecture").and_then(Value::as_str).map(str::to_owned);
+    let wanted = all.iter().find(|entry| of(entry).as_deref() == Some(architecture));
+    // What says how an image was built is for unknown processors.
+    let first = all.iter().find(|entry| of(entry).as_deref() != Some("unknown"));
+    Some(wanted.or(first)?.get("digest")?.as_str()?.to_owned())
+}
+
+fn is_sum(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}

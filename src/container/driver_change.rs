@@ -1,0 +1,83 @@
+//! What would make an image run: another driver, if one can, or another image.
+
+use super::host::Host;
+use super::support::newest_for;
+use crate::compat::{Database, DriverBranch};
+use crate::version::{CudaVersion, DriverVersion};
+
+/// Why an image does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The driver does not support a GPU, does not run the CUDA, or is not what the image demands.
+    Driver,
+    /// The CUDA does not support a GPU, whichever driver there is.
+    Gpu,
+}
+
+/// What would help: a sentence, and a command if a driver would.
+pub struct Help {
+    /// The sentence.
+    pub text: Option<String>,
+    /// The command.
+    pub command: Option<String>,
+}
+
+impl Help {
+    fn text(text: String) -> Self {
+        Self { text: Some(text), command: None }
+    }
+}
+
+/// What helps on this host against this obstacle.
+pub fn help(
+    obstacle: Obstacle,
+    cuda: Option<CudaVersion>,
+    driver: Option<DriverVersion>,
+    host: &Host,
+    database: &Database,
+) -> Help {
+    if obstacle == Obstacle::Gpu {
+        let newest = newest_for(&host.gpus, database);
+        return Help::text(match newest {
+            Some(newest) => format!("no driver changes that: use an image with CUDA {newest} or older"),
+            None => "no driver changes that: no CUDA supports all of these GPUs".to_owned(),
+        });
+    }
+    let fitting = fitting(cuda, host, database);
+    let Some(oldest) = fitting.iter().map(|branch| branch.branch).min() else {
+        let last = served(host, database).filter_map(|branch| branch.max_cuda).max();
+        let last = last.map(|last| format!(": use an image with CUDA {last} or older")).unwrap_or_default();
+        return Help::text(format!("no driver that supports the GPUs runs it natively{last}"));
+    };
+    let newest = fitting.iter().map(|branch| branch.branch).max().unwrap_or(oldest);
+    if let Some(from) = &host.driver_from {
+        let is_too_new = driver.is_some_and(|driver| driver.branch > newest);
+        let branch = if is_too_new { format!("{newest} or older") } else { format!("{oldest} or newer") };
+        return Help::text(format!("it needs a driver of branch {branch}: {from}"));
+    }
+    Help { text: None, command: Some(command(oldest, newest, driver)) }
+}
+
+/// The command that plans a driver of these branches.
+fn command(oldest: u16, newest: u16, driver: Option<DriverVersion>) -> String {
+    match driver.map(|driver| driver.branch) {
+        None => "gpusetup plan --profile driver".to_owned(),
+        Some(branch) if branch > newest => format!("gpusetup plan --profile driver --driver {newest}"),
+        Some(branch) if branch < oldest => format!("gpusetup plan --profile driver --driver '>={oldest}'"),
+        Some(_) => "gpusetup plan --profile driver --upgrade".to_owned(),
+    }
+}
+
+/// The branches that support the GPUs.
+fn served<'a>(host: &'a Host, database: &'a Database) -> impl Iterator<Item = &'a DriverBranch> {
+    let serves = |branch: &&DriverBranch| host.gpus.iter().all(|gpu| gpu.is_served_by(branch.branch));
+    database.driver_branches.iter().filter(serves)
+}
+
+/// Those that run the CUDA natively, too.
+fn fitting<'a>(cuda: Option<CudaVersion>, host: &'a Host, database: &'a Database) -> Vec<&'a DriverBranch> {
+    let runs = |branch: &&DriverBranch| {
+        cuda.is_none_or(|cuda| branch.max_cuda.is_some_and(|native| cuda.series() <= native.series()))
+    };
+    served(host, database).filter(runs).collect()
+}

@@ -1,0 +1,104 @@
+//! The host that an image is checked against.
+
+use crate::causes;
+use crate::compat::{Database, EngineForm, PlatformDriver};
+use crate::host::{ContainerHost, Facts, MachineKind};
+use crate::version::{ComputeCapability, DriverVersion};
+
+/// The host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Host {
+    /// The driver; none if there is none.
+    pub driver: Option<HostDriver>,
+    /// The GPUs; none if they are not known.
+    pub gpus: Vec<HostGpu>,
+    /// The processors, as images call them: `amd64`.
+    pub architecture: Option<String>,
+    /// Where another driver would come from, as an instruction. None if gpusetup can install one.
+    pub driver_from: Option<String>,
+    /// How it starts containers.
+    pub starters: Starters,
+}
+
+/// Where a host's driver comes from, as an instruction. None if gpusetup can install one.
+pub fn driver_from(facts: &Facts, database: &Database) -> Option<String> {
+    let os = &facts.os;
+    let platform = database.platform(&os.id, os.variant.as_deref(), &os.signs);
+    if let Some(platform) = platform.filter(|platform| platform.driver != PlatformDriver::Vendor) {
+        return Some(platform.text.clone());
+    }
+    match facts.machine.kind {
+        MachineKind::Wsl2 => Some(causes::WSL2.to_owned()),
+        MachineKind::Jetson => Some(causes::JETSON.to_owned()),
+        MachineKind::Container => Some(causes::CONTAINER.to_owned()),
+        MachineKind::Physical | MachineKind::Virtual => os.immutable.then(|| causes::IMMUTABLE.to_owned()),
+    }
+}
+
+/// The driver of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostDriver {
+    /// As it was named: a version, or a branch.
+    pub name: String,
+    /// The releases that it may be, oldest first: one, or all of the branch.
+    pub releases: Vec<DriverVersion>,
+}
+
+/// A GPU of the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostGpu {
+    /// Its name.
+    pub name: String,
+    /// The compute capability, if known.
+    pub capability: Option<ComputeCapability>,
+    /// NVIDIA's line that it belongs to, `GeForce`, if known.
+    pub line: Option<String>,
+    /// It belongs to the data-centre line, which forward compatibility is for.
+    pub data_center: bool,
+    /// The oldest driver branch that may support it, if known.
+    pub first_branch: Option<u16>,
+    /// The last driver branch that supports it; none if the newest does.
+    pub last_branch: Option<u16>,
+    /// It is part of a Jetson or another embedded board.
+    pub embedded: bool,
+}
+
+impl HostGpu {
+    /// Whether a driver branch is neither too old nor too new for it.
+    pub fn is_served_by(&self, branch: u16) -> bool {
+        self.first_branch.is_none_or(|first| branch >= first) && self.last_branch.is_none_or(|last| branch <= last)
+    }
+}
+
+/// The engines of a host, by whether they check what an image demands (`NVIDIA_REQUIRE_CUDA`). Only the hook of NVIDIA Container
+/// Toolkit does, in its mode `legacy`; what starts containers by a CDI specification does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Starters {
+    /// Those that start containers through the hook.
+    pub checking: Vec<String>,
+    /// Those that use CDI.
+    pub not_checking: Vec<String>,
+}
+
+impl Starters {
+    /// Of the engines that were found, as they start containers without further settings.
+    pub fn of(host: &ContainerHost, database: &Database) -> Self {
+        let toolkit = database.container_toolkit();
+        let installed = host.toolkit.as_ref().and_then(|toolkit| toolkit.version);
+        let runtime_uses_cdi = toolkit.zip(installed).is_some_and(|(known, version)| version >= known.runtime_by_cdi);
+        let mut all = Self::default();
+        for found in &host.engines {
+            let Some(engine) = database.engine(found.id) else { continue };
+            let flag_uses_cdi = engine.gpus_by_cdi.zip(found.version).is_some_and(|(first, version)| version >= first);
+            let uses_cdi = match engine.form {
+                // The hook of older toolkits is called for every container that asks for GPUs.
+                EngineForm::Cdi => host.left_over.is_empty(),
+                EngineForm::DaemonJson => flag_uses_cdi && host.refreshes_cdi,
+                EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => runtime_uses_cdi,
+            };
+            let list = if uses_cdi { &mut all.not_checking } else { &mut all.checking };
+            list.push(engine.title.clone());
+        }
+        all
+    }
+}

@@ -1,0 +1,115 @@
+//! What an image needs, by its configuration and its files.
+
+use super::contents::Runtime;
+use super::image::Image;
+use crate::compat::Database;
+use crate::version::{CudaVersion, DriverVersion};
+use std::collections::BTreeSet;
+
+/// What an image needs.
+pub struct Needs {
+    /// The CUDA in it: one version, or each that it may be, oldest first. Empty if nothing says that it has CUDA.
+    pub cuda: Vec<CudaVersion>,
+    /// The same, for people.
+    pub cuda_text: Option<String>,
+    /// The file that shows its CUDA, if its configuration does not.
+    pub shown_by: Option<String>,
+    /// The libraries of a newer driver in it.
+    pub compat: Option<Compat>,
+    /// What it demands, by the names of its variables.
+    pub demands: Vec<(String, String)>,
+    /// It turns its demands off.
+    pub is_disabled: bool,
+}
+
+/// The libraries of a newer driver (cuda-compat) in an image.
+pub struct Compat {
+    /// Their file, or the package that a variable names where the layers were not read.
+    pub name: String,
+    /// Their driver; none if only the package is known.
+    pub driver: Option<DriverVersion>,
+}
+
+impl Needs {
+    /// Of this image.
+    pub fn of(image: &Image, database: &Database) -> Self {
+        let mut demands = demands(image);
+        let has_cuda = demands.iter().any(|(name, value)| name == "NVIDIA_REQUIRE_CUDA" && !value.is_empty());
+        // Older images have no requirement, and the toolkit makes one of this variable.
+        let own = variable(image, "CUDA_VERSION").and_then(version);
+        if let Some(own) = own.filter(|_| !has_cuda) {
+            demands.push(("CUDA_VERSION".to_owned(), format!("cuda>={}", own.series())));
+        }
+        let is_disabled = variable(image, "NVIDIA_DISABLE_REQUIRE")
+            .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
+        let mut needs =
+            Self { cuda: Vec::new(), cuda_text: None, shown_by: None, compat: compat(image), demands, is_disabled };
+        needs.add_configured(image);
+        needs.add_files(image, database);
+        needs
+    }
+
+    fn add_configured(&mut self, image: &Image) {
+        // Of NVIDIA's images: 12.4.1, and packages' versions such as 12.4.127-1.
+        let named = variable(image, "CUDA_VERSION")
+            .or_else(|| image.labels.get("com.nvidia.cuda.version").map(String::as_str))
+            .or_else(|| variable(image, "NV_CUDA_LIB_VERSION"))
+            .map(|text| text.split('-').next().unwrap_or_default());
+        let demanded = || {
+            let first = self.demands.iter().find(|(name, _)| name == "NVIDIA_REQUIRE_CUDA")?;
+            version(first.1.split(' ').next()?.strip_prefix("cuda>=")?)
+        };
+        let cuda = named.and_then(version).or_else(demanded);
+        self.cuda_text = named.map(str::to_owned).or_else(|| cuda.map(|cuda| cuda.series().to_string()));
+        self.cuda = cuda.into_iter().collect();
+    }
+
+    /// A runtime in its files that is newer than what the configuration says: a wheel in an image of an older CUDA.
+    fn add_files(&mut self, image: &Image, database: &Database) {
+        let runtimes = image.contents.iter().flat_map(|contents| &contents.runtimes);
+        let exact = runtimes.clone().filter_map(|(runtime, file)| match runtime {
+            Runtime::Series(series) => Some((*series, file)),
+            Runtime::Major(_) => None,
+        });
+        let major = runtimes.filter_map(|(runtime, file)| match runtime {
+            Runtime::Major(major) => Some((*major, file)),
+            Runtime::Series(_) => None,
+        });
+        let configured = self.cuda.first().map(|cuda| cuda.series());
+        if let Some((series, file)) = exact.max().filter(|(series, _)| configured.is_none_or(|other| *series > other)) {
+            (self.cuda, self.cuda_text) = (vec![series], Some(series.to_string()));
+            self.shown_by = Some(file.clone());
+        }
+        let known = self.cuda.first().map(|cuda| cuda.major);
+        if let Some((major, file)) = major.max().filter(|(major, _)| known.is_none_or(|other| *major > other)) {
+            let of_major = database.cuda.iter().map(|release| release.version.series()).filter(|s| s.major == major);
+            self.cuda = of_major.collect::<BTreeSet<_>>().into_iter().collect();
+            self.cuda_text = Some(major.to_string());
+            self.shown_by = Some(file.clone());
+        }
+    }
+}
+
+fn variable<'a>(image: &'a Image, name: &str) -> Option<&'a str> {
+    image.variables.get(name).filter(|value| !value.is_empty()).map(String::as_str)
+}
+
+fn demands(image: &Image) -> Vec<(String, String)> {
+    let is_demand = |name: &str| name.starts_with("NVIDIA_REQUIRE_") && !name.starts_with("NVIDIA_REQUIRE_JETPACK");
+    image.variables.iter().filter(|(name, _)| is_demand(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+}
+
+/// A release of CUDA. Some images add the number of a build: 13.0.1.012.
+fn version(text: &str) -> Option<CudaVersion> {
+    text.split('.').take(3).collect::<Vec<_>>().join(".").parse().ok()
+}
+
+/// A variable counts only where the files are not known: it stays when a later layer removes them.
+fn compat(image: &Image) -> Option<Compat> {
+    let Some(contents) = &image.contents else {
+        let name = variable(image, "NV_CUDA_COMPAT_PACKAGE")?.to_owned();
+        return Some(Compat { name, driver: None });
+    };
+    let (driver, file) = contents.compat.clone()?;
+    Some(Compat { name: file, driver: Some(driver) })
+}

@@ -1,0 +1,223 @@
+//! The entries of a tar archive that may come from anybody: their names and what they are. No name in it becomes a path, and a
+//! name of any length takes no more than [`MOST_NAME`] of memory, which the crate's own iterator does not promise.
+
+use std::io::{self, Read};
+use tar::{EntryType, Header, PaxExtensions};
+
+/// No record with a long name is longer, in bytes.
+const MOST_NAME: u64 = 1 << 20;
+
+const BLOCK: usize = 512;
+
+/// Reads entries one after the other.
+pub struct Entries<R: Read> {
+    from: R,
+    /// What is left of the entry that was given last.
+    content: u64,
+    padding: u64,
+}
+
+/// An entry.
+pub struct Entry {
+    /// Its name, without `./` before it.
+    pub name: String,
+    /// What it is.
+    pub kind: EntryType,
+    /// The length of its content, in bytes.
+    pub size: u64,
+    /// What a link leads to.
+    pub link: Option<String>,
+}
+
+impl Entry {
+    /// Whether it is a file, or another name of one.
+    pub fn is_file(&self) -> bool {
+        matches!(self.kind, EntryType::Regular | EntryType::Continuous | EntryType::Link)
+    }
+}
+
+/// What records before an entry say instead of its header.
+#[derive(Default)]
+struct Records {
+    name: Option<String>,
+    link: Option<String>,
+    size: Option<u64>,
+}
+
+impl<R: Read> Entries<R> {
+    /// Of this archive, unpacked.
+    pub fn new(from: R) -> Self {
+        Self { from, content: 0, padding: 0 }
+    }
+
+    /// The next entry. None at the end, after the whole input was read: so packed data that is damaged there is an error, too.
+    ///
+    /// # Errors
+    ///
+    /// If it is no tar archive.
+    pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
+        let mut records = Records::default();
+        loop {
+            skip(&mut self.from, self.content + self.padding)?;
+            let Some(header) = self.header()? else { return Ok(None) };
+            let size = header.entry_size()?;
+            self.follow(size);
+            let kind = header.entry_type();
+            match kind {
+                EntryType::XHeader => records.read_pax(&self.record()?),
+                EntryType::GNULongName => records.name = Some(until_zero(&self.record()?)),
+                EntryType::GNULongLink => records.link = Some(until_zero(&self.record()?)),
+                EntryType::XGlobalHeader => {}
+                _ => {
+                    let size = records.size.unwrap_or(size);
+                    self.follow(size);
+                    let in_header = || String::from_utf8_lossy(&header.path_bytes()).into_owned();
+                    let name = records.name.unwrap_or_else(in_header);
+                    let name = name.strip_prefix("./").unwrap_or(&name).to_owned();
+                    let link_in_header = || Some(String::from_utf8_lossy(&header.link_name_bytes()?).into_owned());
+                    return Ok(Some(Entry { name, kind, size, link: records.link.or_else(link_in_header) }));
+                }
+            }
+        }
+    }
+
+    /// What is left of the content of the last entry.
+    pub fn content(&mut self) -> Content<'_, R> {
+        Content(self)
+    }
+
+    /// The content of the next entry has this length, and blocks are filled.
+    fn follow(&mut self, size: u64) {
+        self.content = size;
+        self.padding = size.next_multiple_of(BLOCK as u64) - size;
+    }
+
+    /// The next header; none at the end.
+    fn header(&mut self) -> io::Result<Option<Header>> {
+        let mut block = [0; BLOCK];
+        let read = filled(&mut self.from, &mut block)?;
+        if read == 0 || block == [0; BLOCK] {
+            io::copy(&mut self.from, &mut io::sink())?;
+            return Ok(None);
+        }
+        let header = Header::from_byte_slice(&block).clone();
+        let sum: u32 = (0..BLOCK).map(|i| if (148..156).contains(&i) { 32 } else { u32::from(block[i]) }).sum();
+        if read < BLOCK || header.cksum().ok() != Some(sum) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no header of tar where one is due"));
+        }
+        Ok(Some(header))
+    }
+
+    fn record(&mut self) -> io::Result<Vec<u8>> {
+        if self.content > MOST_NAME {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a name in it is too long"));
+        }
+        let mut bytes = Vec::new();
+        self.content().read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// The content of an entry.
+pub struct Content<'a, R: Read>(&'a mut Entries<R>);
+
+impl<R: Read> Read for Content<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.0.content).unwrap_or(usize::MAX).min(buffer.len());
+        // Decoders of zstd fail if they are asked for nothing.
+        if most == 0 {
+            return Ok(0);
+        }
+        let read = self.0.from.read(&mut buffer[..most])?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.0.content -= read as u64;
+        Ok(read)
+    }
+}
+
+impl Records {
+    /// A later record of a kind counts. Lines that are no record are skipped.
+    fn read_pax(&mut self, bytes: &[u8]) {
+        for record in PaxExtensions::new(bytes).flatten() {
+            let text = || String::from_utf8_lossy(record.value_bytes()).into_owned();
+            match record.key_bytes() {
+                b"path" => self.name = Some(text()),
+                b"linkpath" => self.link = Some(text()),
+                b"size" => self.size = text().parse().ok(),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn until_zero(bytes: &[u8]) -> String {
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn skip(from: &mut impl Read, count: u64) -> io::Result<()> {
+    match io::copy(&mut from.take(count), &mut io::sink())? {
+        skipped if skipped == count => Ok(()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Fills a block as far as the input goes: how many bytes that are.
+fn filled(from: &mut impl Read, block: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < block.len() {
+        match from.read(&mut block[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_and_large_sizes_come_from_records() {
+        let long = format!("opt/{}/libcudart.so.12.4.127", "x".repeat(120));
+        let mut tar = tar::Builder::new(Vec::new());
+        let mut header = Header::new_gnu();
+        header.set_size(3);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, &long, &b"abc"[..]).expect("written");
+        tar.append_pax_extensions([("path", "usr/lib/other"), ("size", "2")].map(|(k, v)| (k, v.as_bytes())))
+            .expect("written");
+        let mut header = Header::new_ustar();
+        header.set_path("short").expect("a name");
+        header.set_size(0);
+        header.set_cksum();
+        tar.append(&header, &b"de"[..]).expect("written");
+        let bytes = tar.into_inner().expect("ended");
+        let mut entries = Entries::new(&bytes[..]);
+        let first = entries.next_entry().expect("read").expect("an entry");
+        assert_eq!((first.name, first.size), (long, 3));
+        let second = entries.next_entry().expect("read").expect("an entry");
+        let mut text = String::new();
+        entries.content().read_to_string(&mut text).expect("read");
+        assert_eq!((second.name.as_str(), text.as_str()), ("usr/lib/other", "de"));
+        assert!(entries.next_entry().expect("read").is_none());
+    }
+
+    #[test]
+    fn a_name_without_an_end_is_refused() {
+        let mut header = Header::new_gnu();
+        header.set_path("././@LongLink").expect("a name");
+        header.set_entry_type(EntryType::GNULongName);
+        header.set_size(1 << 40);
+        header.set_cksum();
+        let bytes = header.as_bytes().to_vec();
+        assert!(Entries::new((&bytes[..]).chain(io::repeat(b'x'))).next_entry().is_err());
+        assert!(Entries::new(&[b'g'; 2000][..]).next_entry().is_err());
+        assert!(Entries::new(&b""[..]).next_entry().expect("read").is_none());
+    }
+}
