@@ -14,6 +14,7 @@ mod flags;
 mod form;
 mod gpus_value;
 mod image;
+mod pod_text;
 mod request;
 mod requirement;
 mod shell_words;
