@@ -23,6 +23,7 @@ mod judgement;
 mod layer;
 mod needs;
 mod on_driver;
+mod pod_text;
 mod request;
 mod requirement;
 mod shell_words;

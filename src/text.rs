@@ -137,10 +137,29 @@ pub fn made_visible<T: Serialize + DeserializeOwned>(value: T) -> T {
     serde_json::from_str(&text).map(visible_json).and_then(serde_json::from_value).unwrap_or(value)
 }
 
+/// The first hidden character of a text of several lines, and where it begins. Tabs are none, nor ends of lines, those of Windows
+/// included, nor the byte-order mark at the beginning.
+pub fn hidden_in_lines(text: &str) -> Option<(usize, char)> {
+    let is_plain = |(at, c): (usize, char)| match c {
+        '\n' | '\t' => true,
+        '\r' => text[at..].starts_with("\r\n"),
+        '\u{feff}' => at == 0,
+        c => !is_hidden(c),
+    };
+    text.char_indices().find(|found| !is_plain(*found))
+}
+
+/// The line and the column of a place in a text, given in bytes. Both count from 1, the column in characters.
+pub fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or_default();
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    (before.matches('\n').count() + 1, column + 1)
+}
+
 /// The first text or key of a JSON value that holds a hidden character. The text below a key in `except`, or each text of
 /// a list there, may have several lines, and tabs.
 pub fn hidden_in<'a>(value: &'a Value, except: &[&str]) -> Option<&'a str> {
-    let in_lines = |text: &&str| text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t'));
+    let in_lines = |text: &&str| hidden_in_lines(text).is_some();
     match value {
         Value::String(text) => text.contains(is_hidden).then_some(text),
         Value::Array(values) => values.iter().find_map(|value| hidden_in(value, except)),
@@ -342,6 +361,9 @@ mod tests {
         assert_eq!(found(json!({"a": ["x", {"b": "y\n"}]})), Some("y\n".to_owned()));
         assert_eq!(found(json!({"a\u{1b}": 1})), Some("a\u{1b}".to_owned()));
         assert_eq!(found(json!({"content": "two\n\tlines", "mode": 420})), None);
+        assert_eq!(found(json!({"content": "\u{feff}two\r\nlines\r\n"})), None, "as Windows writes it");
+        assert_eq!(found(json!({"content": "a\rb"})), Some("a\rb".to_owned()));
+        assert_eq!((hidden_in_lines("a\u{feff}"), line_and_column("a\nb\u{200b}", 3)), (Some((1, '\u{feff}')), (2, 2)));
         assert_eq!(found(json!({"content": "\u{1b}[2J"})), Some("\u{1b}[2J".to_owned()));
         assert_eq!(found(json!({"content": ["two\nlines"]})), None);
         assert_eq!(found(json!({"content": ["two\nlines", "\r"]})), Some("\r".to_owned()));

@@ -59,6 +59,16 @@ pub struct CommandLine {
     pub left_out: Vec<String>,
 }
 
+impl CommandLine {
+    /// What runs in place of the image's entrypoint, if the request says so: nothing for `--entrypoint ''`. The last option counts.
+    pub fn entrypoint(&self) -> Option<&Flag> {
+        self.flags.iter().rfind(|flag| flag.name == ENTRYPOINT)
+    }
+}
+
+/// The option that replaces the image's entrypoint.
+pub const ENTRYPOINT: &str = "--entrypoint";
+
 /// What was read: the rest of the command line, the request, its form, and what is to be said about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 ///
 /// If it starts no container, asks for no GPU, or asks in a way whose meaning is unknown.
 pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
+    not_typographic(words)?;
     let (before, variables, rest) = beginning(words);
     let Some(program) = rest.first() else { return read_variables(&variables) };
     // Options alone, as they are quoted in messages.
@@ -26,6 +27,21 @@ pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
     let Command { global, verb, behind } = command(engine, &rest[1..])?;
     let line = CommandLine { before, global, verb, ..options(behind, engine) };
     if engine == Engine::Apptainer { apptainer::asked(line, &variables) } else { asked(line, &variables) }
+}
+
+/// Refuses `–gpus`: web pages make a dash of two hyphens, and engines take the word for an image or an argument.
+fn not_typographic(words: &[Word]) -> Result<(), Unreadable> {
+    let is_dash = |c: char| ('\u{2010}'..='\u{2015}').contains(&c) || c == '\u{2212}';
+    let option = |word: &Word| {
+        let name = word.text.trim_start_matches(|c| c == '-' || is_dash(c));
+        let dash = word.text[..word.text.len() - name.len()].chars().find(|c| is_dash(*c))?;
+        let name = name.split('=').next().filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))?;
+        Some((word.text.clone(), dash, name.to_owned()))
+    };
+    let Some((text, dash, name)) = words.iter().find_map(option) else { return Ok(()) };
+    let hyphens = if name.len() > 1 { "--" } else { "-" };
+    let says = format!("{text} begins with a dash (U+{:04X}), which a web page made of hyphens", u32::from(dash));
+    Err(Unreadable::new(says).hint(format!("type it with the hyphens of the keyboard: {hyphens}{name}")))
 }
 
 /// `sudo -E NV_GPU=0`: what is before the program. `NV_GPU` is no longer among the words.

@@ -1,7 +1,8 @@
 //! Compose files, and Kubernetes' pods and what has a pod in it.
 
-use super::asked::{Asked, CommandLine, Engine, capabilities, is_requirement};
+use super::asked::{Asked, CommandLine, ENTRYPOINT, Engine, capabilities, is_requirement};
 use super::flags::Flag;
+use super::pod_text::PodVariables;
 use super::request::{Gpus, Request, cdi_name};
 use super::shell_words::{Word, split};
 use super::unreadable::Unreadable;
@@ -79,7 +80,8 @@ fn texts(value: Option<&Value>) -> Vec<&str> {
 }
 
 /// The keys of a service that have a place in other forms.
-const KEYS: [&str; 7] = ["image", "command", "environment", "deploy", "gpus", "runtime", "container_name"];
+const KEYS: [&str; 8] =
+    ["image", "entrypoint", "command", "environment", "deploy", "gpus", "runtime", "container_name"];
 
 /// What a service asks for; none if it asks for no GPU.
 fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
@@ -137,15 +139,21 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
         return Err(Unreadable::new("a service asks for GPUs in several places, and Docker decides which counts"));
     }
     let Some((gpus, named)) = all.pop() else { return Ok(None) };
-    let command = match keys.get("command") {
-        Some(Value::String(text)) => split(&literal(text)?)?,
-        command => texts(command).into_iter().map(|text| literal(text).map(Word::of)).collect::<Result<_, _>>()?,
+    let words = |key: &str| match keys.get(key) {
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(Vec::new()),
+        Some(Value::String(text)) => split(&literal(text)?),
+        list => texts(list).into_iter().map(|text| literal(text).map(Word::of)).collect(),
     };
+    let program = match keys.get("entrypoint") {
+        None | Some(Value::Null) => None,
+        Some(_) => Some(words("entrypoint")?),
+    };
+    let command = words("command")?;
     let image = keys.get("image").and_then(Value::as_str).map(literal).transpose()?;
     let left_out = keys.keys().filter(|key| !KEYS.contains(&key.as_str())).cloned().collect();
     let values =
         variables.iter().map(|(name, value)| Ok((*name, literal(value)?))).collect::<Result<Vec<_>, Unreadable>>()?;
-    let asked = asked(image, command, &values, left_out)?;
+    let asked = asked(image, (program, command), &values, left_out)?;
     let named = named.or_else(|| of_variables(&values));
     Ok(Some(Asked { request: Request { gpus, capabilities: named, ..asked.request }, from, notes, ..asked }))
 }
@@ -197,13 +205,22 @@ fn of_variables(variables: &[(&str, String)]) -> Option<Vec<String>> {
 /// A container of a file, whose GPUs are not known yet.
 fn asked(
     image: Option<String>,
-    arguments: Vec<Word>,
+    (program, arguments): (Option<Vec<Word>>, Vec<Word>),
     variables: &[(&str, String)],
     left_out: Vec<String>,
 ) -> Result<Asked, Unreadable> {
+    // Docker's option has one word: the others come before the arguments.
+    let (entrypoint, before) = match program {
+        None => (None, Vec::new()),
+        Some(program) => {
+            let mut words = program.into_iter();
+            (Some(words.next().unwrap_or_else(|| Word::of(""))), words.collect())
+        }
+    };
+    let arguments = [before, arguments].concat();
     // Texts of several lines are common, and keep to their quotes.
     let is_strange = |text: &str| text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t'));
-    let texts = image.iter().chain(arguments.iter().map(|word| &word.text));
+    let texts = image.iter().chain(entrypoint.iter().chain(&arguments).map(|word| &word.text));
     if texts.chain(variables.iter().map(|(_, value)| value)).any(|text| is_strange(text))
         || variables.iter().any(|(name, _)| name.contains(is_hidden))
     {
@@ -218,7 +235,7 @@ fn asked(
         engine: Engine::File,
         global: Vec::new(),
         verb: vec![Word::of("run")],
-        flags: flags.collect(),
+        flags: flags.chain(entrypoint.map(|program| Flag::of(ENTRYPOINT, program))).collect(),
         at: 0,
         image: image.map(Word::of),
         arguments,
@@ -243,26 +260,28 @@ fn containers(pod: &Map<String, Value>) -> Result<Vec<Named>, Unreadable> {
     let lists = ["containers", "initContainers"].into_iter().filter_map(|key| pod.get(key)?.as_array());
     for container in lists.flatten() {
         let Some((gpus, of_class)) = limits(container, class)? else { continue };
-        let entries = container.get("env").and_then(Value::as_array).into_iter().flatten();
-        let variables: Vec<_> = entries
-            .filter_map(|entry| {
-                Some((entry.get("name")?.as_str()?, entry.get("value")?.as_str()?.replace("$$(", "$(")))
-            })
-            .collect();
+        let variables = PodVariables::of(container)?;
         const KEYS: [&str; 6] = ["name", "image", "args", "env", "resources", "command"];
-        let mut left_out: Vec<_> = container.as_object().into_iter().flat_map(Map::keys).cloned().collect();
-        left_out.retain(|key| !KEYS.contains(&key.as_str()) || key == "command");
-        let args = texts(container.get("args")).into_iter().map(|text| Word::of(text.replace("$$(", "$("))).collect();
+        let keys = container.as_object().into_iter().flat_map(Map::keys).cloned();
+        let left_out = keys.filter(|key| !KEYS.contains(&key.as_str()));
+        let left_out = left_out.chain(variables.unknown.iter().map(|name| format!("the variable {name}"))).collect();
+        let words = |key: &str| -> Result<Vec<_>, Unreadable> {
+            let texts = texts(container.get(key)).into_iter();
+            texts.map(|text| Ok(Word::of(variables.expanded(text)?))).collect()
+        };
+        // An empty list is none.
+        let program = Some(words("command")?).filter(|words| !words.is_empty());
+        let args = words("args")?;
         let image = container.get("image").and_then(Value::as_str).map(str::to_owned);
         let name = container.get("name").and_then(Value::as_str).unwrap_or("container").to_owned();
-        let asked = asked(image, args, &variables, left_out)?;
+        let asked = asked(image, (program, args), &variables.known, left_out)?;
         let mut notes = Vec::new();
         if of_class {
             notes.push(
                 "without a limit the scheduler does not know of the GPUs: other pods may get the same ones".to_owned(),
             );
         }
-        let request = Request { gpus, capabilities: of_variables(&variables), ..asked.request };
+        let request = Request { gpus, capabilities: of_variables(&variables.known), ..asked.request };
         found.push((name, Asked { request, from: "kubernetes", notes, ..asked }));
     }
     Ok(found)
@@ -271,7 +290,7 @@ fn containers(pod: &Map<String, Value>) -> Result<Vec<Named>, Unreadable> {
 /// The GPUs among the limits of a container, and whether only the runtime class gives them.
 fn limits(container: &Value, class: Option<&str>) -> Result<Option<(Gpus, bool)>, Unreadable> {
     let limits = container.pointer("/resources/limits").or_else(|| container.pointer("/resources/requests"));
-    let (mut count, mut profiles) = (0, BTreeMap::new());
+    let (mut count, mut shares, mut profiles) = (0, 0, BTreeMap::new());
     for (name, value) in limits.and_then(Value::as_object).into_iter().flatten() {
         let Some(kind) = name.strip_prefix("nvidia.com/") else { continue };
         let number = value.as_str().and_then(|text| text.parse().ok()).filter(|n| *n <= super::request::MOST_GPUS);
@@ -279,17 +298,25 @@ fn limits(container: &Value, class: Option<&str>) -> Result<Option<(Gpus, bool)>
         match kind.strip_prefix("mig-") {
             _ if number == 0 => {}
             Some(profile) => drop(profiles.insert(profile.to_owned(), number)),
-            None if kind == "gpu" || kind == "gpu.shared" => count += number,
+            None if kind == "gpu" => count += number,
+            None if kind == "gpu.shared" => shares += number,
             None => {}
         }
     }
-    match (count, profiles.is_empty()) {
-        (0, true) => {}
-        (count, true) => return Ok(Some((Gpus::Count(count), false))),
-        (0, false) => return Ok(Some((Gpus::Profiles(profiles), false))),
-        (_, false) => {
-            return Err(Unreadable::new("a container asks for whole GPUs and for MIG devices, and gets only one kind"));
+    let kinds = [
+        (count > 0).then_some(Gpus::Count(count)),
+        (shares > 0).then_some(Gpus::Shares(shares)),
+        (!profiles.is_empty()).then_some(Gpus::Profiles(profiles)),
+    ];
+    let mut kinds = kinds.into_iter().flatten();
+    match (kinds.next(), kinds.next()) {
+        (Some(_), Some(_)) => {
+            return Err(Unreadable::new(
+                "a container asks for more than one of whole GPUs, shares of GPUs and MIG devices, and gets only one kind",
+            ));
         }
+        (Some(gpus), None) => return Ok(Some((gpus, false))),
+        (None, _) => {}
     }
     let variables = container.get("env").and_then(Value::as_array).into_iter().flatten();
     let visible = variables.filter(|entry| entry.get("name").is_some_and(|name| name == "NVIDIA_VISIBLE_DEVICES"));

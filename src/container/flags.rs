@@ -95,12 +95,17 @@ impl Flag {
 
     /// An option that sets a variable.
     pub fn of_variable(name: &str, value: &str) -> Self {
-        let value = format!("{name}={value}");
+        let value = Word::of(format!("{name}={value}"));
+        Self { name: "--env".to_owned(), ..Self::of("-e", value) }
+    }
+
+    /// An option of two words.
+    pub fn of(name: &str, value: Word) -> Self {
         Self {
-            words: vec![Word::of("-e"), Word::of(value.clone())],
-            name: "--env".to_owned(),
-            value: Some(value),
-            is_replaced: false,
+            name: name.to_owned(),
+            value: Some(value.text.clone()),
+            is_replaced: value.is_replaced,
+            words: vec![Word::of(name), value],
             beside: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The forms of a request, and what their writers share.
 
 use super::asked::CommandLine;
+use super::flags::Flag;
 use super::request::Gpus;
 use serde::Serialize;
 use std::fmt;
@@ -141,7 +142,7 @@ pub fn visible(gpus: &Gpus, written: &mut Written) -> Option<String> {
         Gpus::All => Some("all".to_owned()),
         Gpus::DriverOnly => Some("none".to_owned()),
         Gpus::Devices(_) | Gpus::Count(_) => Some(names(gpus, written)?.join(",")),
-        Gpus::Profiles(_) => no_profile(written),
+        Gpus::Profiles(_) | Gpus::Shares(_) => no_profile(written),
     }
 }
 
@@ -157,14 +158,15 @@ pub fn names(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
             Some((0..*count).map(|index| index.to_string()).collect())
         }
         Gpus::DriverOnly => None,
-        Gpus::Profiles(_) => no_profile(written).map(|_| Vec::new()),
+        Gpus::Profiles(_) | Gpus::Shares(_) => no_profile(written).map(|_| Vec::new()),
     }
 }
 
-/// The options that only Docker's relatives have; variables have a place in every form.
-pub fn leave_out_flags(line: &CommandLine, written: &mut Written) {
+/// Names the options that only Docker's relatives have. Variables have a place in every form, and the options in `kept` in this one.
+pub fn leave_out_flags(line: &CommandLine, kept: &[&str], written: &mut Written) {
     let mut names: Vec<&str> = Vec::new();
-    for flag in line.flags.iter().filter(|flag| flag.variable().is_none()) {
+    let is_left_out = |flag: &&Flag| flag.variable().is_none() && !kept.contains(&flag.name.as_str());
+    for flag in line.flags.iter().filter(is_left_out) {
         if !names.contains(&flag.name.as_str()) {
             names.push(&flag.name);
         }

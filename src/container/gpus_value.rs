@@ -94,7 +94,7 @@ pub fn written(gpus: &Gpus, capabilities: &[String]) -> Option<String> {
         Gpus::Devices(devices) => {
             format!("device={}", devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
         }
-        Gpus::DriverOnly | Gpus::Profiles(_) => return None,
+        Gpus::DriverOnly | Gpus::Profiles(_) | Gpus::Shares(_) => return None,
     }];
     if !capabilities.is_empty() {
         fields.push(format!("capabilities={}", capabilities.join(",")));

@@ -36,6 +36,8 @@ pub enum Gpus {
     Devices(Vec<Device>),
     /// MIG instances by their profile, as Kubernetes asks for them: the profile and how many.
     Profiles(BTreeMap<String, u32>),
+    /// Shares of GPUs, which several containers use at the same time, as Kubernetes asks for them: how many.
+    Shares(u32),
 }
 
 /// A GPU or a MIG instance, as a person names it.
@@ -176,6 +178,8 @@ impl Gpus {
                 (1, false) => format!("GPU {}", list(devices)),
                 (_, false) => format!("GPUs {}", list(devices)),
             },
+            Self::Shares(1) => "a share of a GPU".to_owned(),
+            Self::Shares(count) => format!("{count} shares of GPUs"),
             Self::Profiles(profiles) => {
                 let one = |(profile, count): (&String, &u32)| format!("{count} MIG device(s) of the profile {profile}");
                 profiles.iter().map(one).collect::<Vec<_>>().join(", ")

@@ -12,6 +12,8 @@ use crate::text::quoted;
 /// Writes a request.
 pub fn write(line: &CommandLine, request: &Request, form: Form) -> Written {
     let mut written = Written::new(form);
+    let whole = without_shares(request, &mut written);
+    let request = whole.as_ref().unwrap_or(request);
     written.text = match form {
         Form::Docker | Form::Nerdctl => gpus_flag(line, request, &mut written),
         Form::Runtime => runtime(line, request, &mut written),
@@ -28,6 +30,17 @@ pub fn write(line: &CommandLine, request: &Request, form: Form) -> Written {
         written.notes.push("IMAGE stands for the image, which was not given".to_owned());
     }
     written
+}
+
+/// The request for a whole GPU in place of shares, which only Kubernetes has; none if it asks for no shares.
+fn without_shares(request: &Request, written: &mut Written) -> Option<Request> {
+    if written.form == Form::Kubernetes || !matches!(request.gpus, Gpus::Shares(_)) {
+        return None;
+    }
+    written.differs(
+        "only Kubernetes shares a GPU among containers (nvidia.com/gpu.shared, by time slicing or MPS): this asks for a whole one",
+    );
+    Some(Request { gpus: Gpus::Count(1), ..request.clone() })
 }
 
 fn gpus_flag(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
@@ -69,7 +82,7 @@ fn cdi(line: &CommandLine, request: &Request, written: &mut Written) -> Option<S
         written.differs("CDI has no device for the driver without a GPU");
         return None;
     }
-    let names = names(&request.gpus, written)?;
+    let names = names_in_cdi(&request.gpus, written)?;
     let words: Vec<_> =
         names.iter().flat_map(|name| ["--device".to_owned(), format!("nvidia.com/gpu={name}")]).collect();
     if request.capabilities.is_some() {
@@ -95,6 +108,54 @@ fn cdi(line: &CommandLine, request: &Request, written: &mut Written) -> Option<S
     Some(command(line, program, &words, written))
 }
 
+/// The names of CDI devices. nvidia-ctk gives them indexes and whole UUIDs (`--device-name-strategy` of `nvidia-ctk cdi generate`), and
+/// CDI has no names with a slash.
+fn names_in_cdi(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
+    const UUID: usize = "b8ea3855-276c-c9cb-b366-c6fa655957c5".len();
+    let is_device = |name: &str| match name.split_once('-') {
+        Some((_, uuid)) => uuid.len() == UUID && !uuid.contains('/'),
+        None => true,
+    };
+    let names = names(gpus, written)?;
+    if let Some(name) = names.iter().find(|name| !is_device(name)) {
+        written.differs(format!(
+            "CDI has no device {name}: nvidia-ctk names devices by their index (0, 0:1) and by their whole UUID (GPU-…, MIG-…), as \
+             `nvidia-ctk cdi list` shows"
+        ));
+        return None;
+    }
+    Some(names)
+}
+
+/// Docker's options that Podman and nerdctl lack: podman-run(1), and the end of `nerdctl run` in nerdctl's command reference.
+const DOCKERS_ALONE: [&str; 2] = ["--link", "--link-local-ip"];
+
+/// The options that the program has. The others are named.
+fn options_of(program: &str, line: &CommandLine, written: &mut Written) -> (Vec<Flag>, Vec<Flag>) {
+    let is_lacking = |flag: &Flag| program != "docker" && DOCKERS_ALONE.contains(&flag.name.as_str());
+    if let Some(flag) = line.flags.iter().find(|flag| is_lacking(flag)) {
+        let name = &flag.name;
+        written.differs(format!(
+            "left out, because {program} has no such option: {name}. Containers of one network find each other by their names"
+        ));
+    }
+    let kept = |flags: &[Flag]| flags.iter().filter(|flag| !is_lacking(flag)).cloned().collect();
+    let (before, behind) = line.flags.split_at(line.at);
+    (kept(before), kept(behind))
+}
+
+/// The image with its registry: Docker takes a short name for one of Docker Hub, and Podman for what the host's registries.conf says.
+fn image_of_hub(image: &Word) -> Option<String> {
+    let text = &image.text;
+    let is_registry = |first: &str| first.contains(['.', ':']) || first == "localhost";
+    match text.split_once('/') {
+        _ if text.starts_with(['$', '`', '.', '/', '~']) || text.contains("://") => None,
+        Some((first, _)) if is_registry(first) => None,
+        Some(_) => Some(format!("docker.io/{}", image.written)),
+        None => Some(format!("docker.io/library/{}", image.written)),
+    }
+}
+
 /// The command line with another program, and with these words in the place of the request.
 fn command(line: &CommandLine, program: &str, gpus: &[String], written: &mut Written) -> String {
     let same = match line.engine {
@@ -109,16 +170,21 @@ fn command(line: &CommandLine, program: &str, gpus: &[String], written: &mut Wri
     }
     let of = |words: &[Word]| words.iter().map(|word| word.written.clone()).collect::<Vec<_>>();
     let flags = |flags: &[Flag]| flags.iter().flat_map(|flag| of(&flag.words)).collect::<Vec<_>>();
-    let (before, behind) = line.flags.split_at(line.at);
+    let (before, behind) = options_of(program, line, written);
+    let of_hub = line.image.as_ref().filter(|_| program == "podman" && !same).and_then(image_of_hub);
+    if of_hub.is_some() {
+        written.notes.push("an image that was built on this host is localhost/NAME for Podman".to_owned());
+    }
     let image = line.image.as_ref().map_or_else(|| "IMAGE".to_owned(), |image| image.written.clone());
+    let image = of_hub.unwrap_or(image);
     let parts = [
         of(&line.before),
         vec![program.to_owned()],
         if same { of(&line.global) } else { Vec::new() },
         of(&line.verb),
-        flags(before),
+        flags(&before),
         gpus.to_vec(),
-        flags(behind),
+        flags(&behind),
         vec![image],
         of(&line.arguments),
     ];
@@ -134,7 +200,7 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
             written.differs("--nv gives all GPUs with the driver");
             return None;
         }
-        Gpus::Profiles(_) => return no_profile(written),
+        Gpus::Profiles(_) | Gpus::Shares(_) => return no_profile(written),
         Gpus::Devices(devices) if devices.iter().any(|device| matches!(device, Device::Instance(..))) => {
             written.differs("CUDA knows MIG devices only by their UUID: MIG-…, as `nvidia-smi -L` lists it");
             return None;
@@ -159,7 +225,7 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
     for (name, value) in variables(line, written) {
         words.push(format!("APPTAINERENV_{name}={}", quoted(value)));
     }
-    leave_out_flags(line, written);
+    leave_out_flags(line, &[], written);
     words.extend(["apptainer", "run", "--nv"].map(str::to_owned));
     words.push(match &line.image {
         // What is below a folder or ends like this is a file already.
@@ -182,7 +248,7 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
             written.differs("Slurm has no word for the driver without a GPU");
             return None;
         }
-        Gpus::Profiles(_) => return no_profile(written),
+        Gpus::Profiles(_) | Gpus::Shares(_) => return no_profile(written),
         Gpus::Devices(devices) if devices.iter().any(Device::is_instance) => {
             written.differs("Slurm asks for MIG devices by the names that the site gave them in gres.conf");
             return None;
@@ -210,7 +276,7 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
         let names = [names, request.capabilities.iter().map(|_| "NVIDIA_DRIVER_CAPABILITIES").collect()].concat();
         written.differs(format!("left out, set them in the job: {}", names.join(", ")));
     }
-    leave_out_flags(line, written);
+    leave_out_flags(line, &[], written);
     let image = match image.split_once('/') {
         Some((registry, rest)) if registry.contains(['.', ':']) => format!("{registry}#{rest}"),
         _ => image.to_owned(),

@@ -1,8 +1,9 @@
 //! Compose files and pods. They have no shell: what a shell would replace is written as it is.
 
-use super::asked::CommandLine;
+use super::asked::{CommandLine, ENTRYPOINT};
 use super::form::{Form, Written, leave_out_flags, variables, visible};
 use super::gpus_value::CAPABILITIES;
+use super::pod_text;
 use super::request::{Device, Gpus, Request};
 use super::shell_words::Word;
 use std::fmt::Write;
@@ -22,14 +23,16 @@ pub fn compose(line: &CommandLine, request: &Request, written: &mut Written) -> 
         environment.push(("NVIDIA_DRIVER_CAPABILITIES".to_owned(), capabilities.join(",")));
     }
     environment.extend(variables(line, written).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
-    leave_out_flags(line, written);
-    let is_replaced = line.image.iter().chain(&line.arguments).any(|word| word.is_replaced);
-    if is_replaced {
+    leave_out_flags(line, &[ENTRYPOINT], written);
+    if shell_replaces(line) {
         written.differs("the shell replaces a part of the command line; Compose does not, and takes it literally");
     }
     // Compose replaces variables, too.
     let literal = |text: &str| scalar(&text.replace('$', "$$"));
     let mut out = format!("services:\n  app:\n    image: {}\n", literal(image(line)));
+    if let Some(program) = program(line) {
+        let _ = writeln!(out, "    entrypoint: [{}]", list(&program, literal));
+    }
     if !line.arguments.is_empty() {
         let _ = writeln!(out, "    command: [{}]", list(&line.arguments, literal));
     }
@@ -40,6 +43,18 @@ pub fn compose(line: &CommandLine, request: &Request, written: &mut Written) -> 
         }
     }
     Some(out + &gpus)
+}
+
+/// Whether the shell replaces a part of what a file has.
+fn shell_replaces(line: &CommandLine) -> bool {
+    let words = line.image.iter().chain(&line.arguments);
+    words.map(|word| word.is_replaced).chain(line.entrypoint().map(|flag| flag.is_replaced)).any(|is| is)
+}
+
+/// What runs in place of the image's entrypoint: nothing for `--entrypoint ''`.
+fn program(line: &CommandLine) -> Option<Vec<Word>> {
+    let program = line.entrypoint()?.value.as_deref().unwrap_or_default();
+    Some(if program.is_empty() { Vec::new() } else { vec![Word::of(program)] })
 }
 
 fn image(line: &CommandLine) -> &str {
@@ -64,7 +79,7 @@ fn reserved(request: &Request, written: &mut Written) -> Option<String> {
             written.differs("a reservation has no word for the driver without a GPU");
             return None;
         }
-        Gpus::Profiles(_) => {
+        Gpus::Profiles(_) | Gpus::Shares(_) => {
             written.differs("only Kubernetes asks for MIG devices by their profile; name one that `nvidia-smi -L` lists: 0:1, MIG-…");
             return None;
         }
@@ -90,6 +105,7 @@ pub fn kubernetes(line: &CommandLine, request: &Request, written: &mut Written) 
             profiles.iter().map(|(name, count)| (format!("nvidia.com/mig-{name}"), *count)).collect()
         }
         Gpus::Count(count) => vec![("nvidia.com/gpu".to_owned(), *count)],
+        Gpus::Shares(count) => vec![("nvidia.com/gpu.shared".to_owned(), *count)],
         Gpus::Devices(devices) if devices.iter().any(Device::is_instance) => {
             written.differs("Kubernetes asks for MIG devices by their profile, not by name: nvidia.com/mig-1g.5gb: 1");
             return None;
@@ -113,24 +129,35 @@ pub fn kubernetes(line: &CommandLine, request: &Request, written: &mut Written) 
         environment.push(("NVIDIA_DRIVER_CAPABILITIES".to_owned(), capabilities.join(",")));
     }
     environment.extend(variables(line, written).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
-    leave_out_flags(line, written);
-    if line.image.iter().chain(&line.arguments).any(|word| word.is_replaced) {
+    leave_out_flags(line, &[ENTRYPOINT], written);
+    if shell_replaces(line) {
         written.differs("the shell replaces a part of the command line; Kubernetes does not, and takes it literally");
     }
-    // $(NAME) is a variable of the container's.
-    let literal = |text: &str| text.replace("$(", "$$(");
     let mut out = format!(
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: app\nspec:\n  restartPolicy: Never\n  containers:\n    - name: app\n      image: {}\n",
         scalar(image(line))
     );
-    if !line.arguments.is_empty() {
-        let _ = writeln!(out, "      args: [{}]", list(&line.arguments, |text| scalar(&literal(text))));
+    // An empty command would be none: without an entrypoint, the first argument is the program.
+    let program = program(line);
+    let (command, arguments) = match &program {
+        Some(program) if program.is_empty() => (line.arguments.as_slice(), &[][..]),
+        Some(program) => (program.as_slice(), line.arguments.as_slice()),
+        None => (&[][..], line.arguments.as_slice()),
+    };
+    for (key, words) in [("command", command), ("args", arguments)] {
+        if !words.is_empty() {
+            let _ = writeln!(out, "      {key}: [{}]", list(words, |text| scalar(&pod_text::literal(text))));
+        }
     }
     if !environment.is_empty() {
         out += "      env:\n";
         for (name, value) in &environment {
-            let _ =
-                writeln!(out, "        - name: {}\n          value: {}", scalar(name), text_scalar(&literal(value)));
+            let _ = writeln!(
+                out,
+                "        - name: {}\n          value: {}",
+                scalar(name),
+                text_scalar(&pod_text::literal(value))
+            );
         }
     }
     out += "      resources:\n        limits:\n";

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use toml_edit::{DocumentMut, TableLike};
 
 /// No configuration file is longer, in bytes.
 const MOST: u64 = 1 << 20;
@@ -31,6 +32,9 @@ pub struct ContainerHost {
     /// exist are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<PathBuf, Seen<ConfigFile>>,
+    /// Engines that are snaps, which gpusetup does not set up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snaps: Vec<EngineId>,
     /// Programs that use an engine that another one runs, such as kubelet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<PathBuf>,
@@ -78,6 +82,9 @@ pub struct InstalledEngine {
     /// An option in a file of its units with which it does not accept, or does not read, its configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<(PathBuf, String)>,
+    /// Another file that it reads and that has the runtime `nvidia`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_in: Option<PathBuf>,
 }
 
 /// Something that a host may have.
@@ -123,6 +130,7 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
     let paths = |all: &[String]| all.iter().filter(exists).map(PathBuf::from).collect::<Vec<_>>();
     let mut host = ContainerHost {
         engines: database.engines.iter().filter_map(|engine| installed(system, engine)).collect(),
+        snaps: database.engines.iter().filter(|engine| is_snap(system, engine)).map(|engine| engine.id).collect(),
         users: database.engines.iter().flat_map(|engine| paths(&engine.used_by)).collect(),
         selinux: is_enforcing(system),
         groups: groups(system, database),
@@ -157,6 +165,33 @@ fn installed(system: &System, engine: &Engine) -> Option<InstalledEngine> {
         version: version_of(system, program, &names.collect::<Vec<_>>()),
         units: engine.units.iter().filter(has_unit).cloned().collect(),
         conflict: conflict(system, engine),
+        runtime_in: runtime_in(system, engine),
+    })
+}
+
+fn is_snap(system: &System, engine: &Engine) -> bool {
+    engine.snap.as_ref().is_some_and(|snap| system.exists(&snap.program))
+}
+
+/// The last of the other files that the engine reads in which it finds the runtime `nvidia`.
+fn runtime_in(system: &System, engine: &Engine) -> Option<PathBuf> {
+    let folder = Path::new(engine.drop_in.as_deref()?).parent()?;
+    let parts = system.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+    let files = parts.chain(engine.other_configs.iter().map(PathBuf::from));
+    let has_runtime = |file: &PathBuf| {
+        let text = system.read_text(file).ok().flatten();
+        text.and_then(|text| text.parse::<DocumentMut>().ok()).is_some_and(|doc| defines_nvidia(doc.as_table()))
+    };
+    let mut files: Vec<_> = files.filter(|file| engine.drop_in.as_deref().map(Path::new) != Some(file)).collect();
+    files.sort();
+    files.into_iter().rfind(has_runtime)
+}
+
+/// Whether a table of runtimes, at any depth, has `nvidia`.
+fn defines_nvidia(table: &dyn TableLike) -> bool {
+    table.iter().filter_map(|(key, item)| Some((key, item.as_table_like()?))).any(|(key, inner)| {
+        let is_there = key == "runtimes" && inner.contains_key("nvidia");
+        is_there || defines_nvidia(inner)
     })
 }
 

@@ -6,5 +6,6 @@ mod daemon_json;
 mod merge;
 mod setup;
 
+pub use containerd::serves_no_pods;
 pub use daemon_json::{keeps_containers, refuses_cdi};
 pub use setup::{Containers, EngineSetup, FileEdit};

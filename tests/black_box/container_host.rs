@@ -161,6 +161,115 @@ fn a_file_that_cannot_be_read_is_refused_before_anything() {
     assert!(said.code == 5 && said.err.contains("it is a link to /srv/daemon.json"), "{}", said.err);
 }
 
+/// Docker reads line ends of Windows, and the mark at the beginning since version 23.
+#[test]
+fn a_file_of_windows_is_merged_as_one() {
+    let tree = debian(&["dockerd"]);
+    let theirs = "\u{feff}{\r\n  \"debug\": true\r\n}\r\n";
+    tree.write(DAEMON, theirs);
+    let saved = tree.path().join("plan.json");
+    printed(on(&tree, &["--out", saved.to_str().expect("UTF-8")]));
+    let plan = gpusetup::plan::Plan::read(&std::fs::read(&saved).expect("saved")).expect("a plan");
+    let plan = serde_json::to_value(plan).expect("JSON");
+    let all = operations(&plan, "container-toolkit");
+    let file = all.iter().find(|o| o["path"] == "/etc/docker/daemon.json").expect("the file");
+    let content = file["content"].as_str().expect("a text");
+    assert!(content.starts_with("\u{feff}{\r\n  \"debug\": true,\r\n"), "{content:?}");
+    assert_eq!(content.matches('\n').count(), content.matches("\r\n").count(), "{content:?}");
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: docker.io\nStatus: install ok installed\nVersion: 20.10.24+dfsg1-1\n\n",
+    );
+    let said = on(&tree, &[]);
+    assert!(said.code == 5 && said.err.contains("line 1, column 1: it begins with a byte-order mark"), "{}", said.err);
+    for (text, place, command) in [
+        ("{\"runtimes\": {},\n\"runtimes\": {\"a\": {}}}", "line 2, column 1: it has the key", "sed -n 2l"),
+        ("{\n\"data-root\": \"/x\u{200b}\"}", "line 2, column 17: it has a hidden character (U+200B)", "sed -n 2l"),
+    ] {
+        tree.write(DAEMON, text);
+        let said = on(&tree, &[]);
+        assert!(said.code == 5 && said.err.contains(place) && said.err.contains(command), "{}", said.err);
+    }
+}
+
+#[test]
+fn containerd_that_serves_no_pods_is_named() {
+    let tree = debian(&["dockerd", "containerd", "kubelet"]);
+    tree.write("etc/containerd/config.toml", "disabled_plugins = [\"cri\"]\n");
+    let named = |tree: &Tree| {
+        let plan = on(tree, &["--json"]).json();
+        texts(&plan).iter().any(|text| text.contains("containerd serves no pods: /etc/containerd/config.toml"))
+    };
+    assert!(named(&tree));
+    tree.write("etc/containerd/config.toml", "version = 2\ndisabled_plugins = []\n");
+    assert!(!named(&tree));
+    // Without a kubelet nothing asks containerd for pods.
+    let docker = debian(&["dockerd", "containerd"]);
+    docker.write("etc/containerd/config.toml", "disabled_plugins = [\"cri\"]\n");
+    assert!(!named(&docker));
+}
+
+/// A file of CRI-O's that comes later replaces the runtime of an earlier one.
+#[test]
+fn a_runtime_in_another_file_stays() {
+    let tree = debian(&["crio"]);
+    tree.write("usr/lib/systemd/system/crio.service", "");
+    tree.write(
+        "etc/crio/crio.conf.d/10-runtimes.toml",
+        "[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/bin/crun\"\n",
+    );
+    let files = |tree: &Tree| -> Vec<Value> {
+        let plan = on(tree, &["--json"]).json();
+        let all = operations(&plan, "container-toolkit").into_iter();
+        all.filter(|o| o["path"].as_str().is_some_and(|path| path.contains("crio")) || o["restart"] == true)
+            .cloned()
+            .collect()
+    };
+    assert_eq!(files(&tree).len(), 2, "the file and a restart");
+    tree.write(
+        "etc/crio/crio.conf.d/20-gpu.toml",
+        "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/opt/nvidia/nvidia-container-runtime\"\n",
+    );
+    assert_eq!(files(&tree), [Value::Null; 0]);
+    let plan = on(&tree, &["--json"]).json();
+    let stays = |text: &&str| text.contains("/etc/crio/crio.conf.d/20-gpu.toml already, which stays as it is");
+    assert!(texts(&plan).iter().any(stays), "{:?}", texts(&plan));
+    // The same beside containerd, and in a file that another tool wrote in the place of ours.
+    let tree = debian(&["containerd"]);
+    tree.write("var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 2.1.4-1\n\n");
+    tree.write("etc/containerd/config.toml", "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n");
+    let theirs = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"nvidia\"\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia]\nruntime_type = \"io.containerd.runc.v2\"\n";
+    let written = |tree: &Tree| {
+        let plan = on(tree, &["--json"]).json();
+        let all = operations(&plan, "container-toolkit").into_iter();
+        let mut files = all.filter(|o| o["path"].as_str().is_some_and(|path| path.contains("conf.d")));
+        files.any(|o| o["satisfied"] != true)
+    };
+    assert!(written(&tree));
+    tree.write("etc/containerd/conf.d/99-nvidia.toml", theirs);
+    assert!(!written(&tree), "default_runtime_name is theirs");
+    std::fs::rename(
+        tree.path().join("etc/containerd/conf.d/99-nvidia.toml"),
+        tree.path().join("etc/containerd/conf.d/gpu.toml"),
+    )
+    .expect("renamed");
+    assert!(!written(&tree));
+}
+
+#[test]
+fn a_snap_of_docker_is_seen() {
+    let tree = debian(&[]);
+    tree.write("snap/bin/docker", "");
+    let plan = on(&tree, &["--json"]).json();
+    let warned = |part: &str| texts(&plan).iter().any(|text| text.contains(part));
+    assert!(
+        warned("Docker is a snap here (/snap/bin/docker)") && warned("sudo snap remove docker"),
+        "{:?}",
+        texts(&plan)
+    );
+    assert!(!warned("no container engine is known"), "{:?}", texts(&plan));
+}
+
 #[test]
 fn containerd_counts_where_kubernetes_uses_it() {
     let tree = debian(&["dockerd", "containerd"]);
@@ -208,6 +317,14 @@ fn a_user_of_docker_is_warned_of_what_it_means() {
         let said = on(&tree, &[&format!("--docker-user={wrong}")]);
         assert!(said.code == 2 && said.err.contains("--docker-user"), "{wrong}: {}", said.err);
     }
+    let said = on(&tree, &["--docker-user", "root"]);
+    assert!(said.code == 2 && said.err.contains("root can use every engine already"), "{}", said.err);
+    let said = stock("rocky-9", &["--engine", "podman", "--docker-user", "alice"]);
+    assert!(
+        said.code == 2 && said.err.contains("Podman has no group") && !said.err.contains("--engine docker"),
+        "{}",
+        said.err
+    );
     let said = on(&debian(&["podman"]), &["--docker-user", "alice"]);
     assert!(said.code == 2 && said.err.contains("--engine docker --docker-user alice"), "{}", said.err);
 }

@@ -356,7 +356,122 @@ fn published_command_lines_are_translated() {
             assert_eq!(text.as_deref(), Some(&*published.expected(form)), "{}: {form}", published.source);
         }
         let podman = published.expected(Form::Podman).replacen("docker run", "podman run", 1);
-        assert_eq!(found.written(Form::Podman).text, Some(podman), "{}", published.source);
+        let text = found.written(Form::Podman).text.expect("Podman has words for all of them");
+        let short = text.replacen("docker.io/library/", "", 1).replacen("docker.io/", "", 1);
+        assert_eq!(short, podman, "{}", published.source);
+    }
+}
+
+/// The command line in one form.
+fn to(form: Form, text: &str) -> gpusetup::container::Written {
+    read(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"))[0].written(form)
+}
+
+/// Docker takes a short name for one of Docker Hub. Podman may have no registry to search.
+#[test]
+fn podman_gets_names_of_images_with_their_registry() {
+    for (image, whole) in [
+        ("ubuntu:24.04", "docker.io/library/ubuntu:24.04"),
+        ("nvidia/cuda:12.9.0-base", "docker.io/nvidia/cuda:12.9.0-base"),
+        ("nvcr.io/nvidia/pytorch", "nvcr.io/nvidia/pytorch"),
+        ("localhost:5000/x", "localhost:5000/x"),
+        ("localhost/x", "localhost/x"),
+        ("$IMAGE", "$IMAGE"),
+    ] {
+        let written = to(Form::Podman, &format!("docker run --gpus all {image} true"));
+        assert_eq!(written.text, Some(format!("podman run --device nvidia.com/gpu=all {whole} true")));
+    }
+    let podmans = to(Form::Podman, "podman run --gpus all ubuntu");
+    assert_eq!(podmans.text.as_deref(), Some("podman run --device nvidia.com/gpu=all ubuntu"));
+}
+
+#[test]
+fn an_entrypoint_has_its_place_in_files() {
+    let line = "docker run --gpus 1 --entrypoint python x -m y";
+    let compose = to(Form::Compose, line);
+    let text = compose.text.expect("a file");
+    assert!(text.contains("    entrypoint: [python]\n    command: [\"-m\", \"y\"]\n"), "{text}");
+    assert_eq!(compose.differences, [""; 0]);
+    let pod = to(Form::Kubernetes, line);
+    let text = pod.text.expect("a file");
+    assert!(text.contains("      command: [python]\n      args: [\"-m\", \"y\"]\n"), "{text}");
+    assert_eq!(pod.differences, [""; 0]);
+    // Without an entrypoint the first argument is the program. An empty list would leave that of the image to Kubernetes.
+    let none = "docker run --gpus 1 --entrypoint '' x ls /";
+    let text = to(Form::Compose, none).text.expect("a file");
+    assert!(
+        text.contains("entrypoint: []\n    command: [ls, /]")
+            || text.contains("entrypoint: []\n    command: [ls, \"/\"]"),
+        "{text}"
+    );
+    assert!(to(Form::Kubernetes, none).text.expect("a file").contains("      command: [ls, "));
+    // Docker's option has one word.
+    for (file, docker) in [
+        (
+            "services:\n  a:\n    image: x\n    gpus: all\n    entrypoint: [python, -m]\n    command: y\n",
+            "docker run --gpus all --entrypoint python x -m y",
+        ),
+        (
+            "services:\n  a:\n    image: x\n    gpus: all\n    entrypoint: ''\n",
+            "docker run --gpus all --entrypoint '' x",
+        ),
+        (
+            "kind: Pod\nspec:\n  containers:\n    - {name: a, image: x, command: [python, -m], args: [y], resources: {limits: {nvidia.com/gpu: 1}}}\n",
+            "docker run --gpus 1 --entrypoint python x -m y",
+        ),
+    ] {
+        let written = to(Form::Docker, file);
+        assert_eq!((written.text.as_deref(), written.differences.as_slice()), (Some(docker), [].as_slice()), "{file}");
+    }
+}
+
+/// A command of a pod has no shell: Kubernetes itself replaces `$(NAME)`.
+#[test]
+fn variables_in_the_command_of_a_pod_are_replaced() {
+    let pod = |env: &str| {
+        format!(
+            "kind: Pod\nspec:\n  containers:\n    - name: a\n      image: x\n      args: ['--port=$(PORT)', '$(NONE)', '$$(PORT)', '$HOME']\n      env: [{env}]\n      resources: {{limits: {{nvidia.com/gpu: 1}}}}\n"
+        )
+    };
+    let written = to(Form::Docker, &pod("{name: PORT, value: '80'}"));
+    assert_eq!(written.text.as_deref(), Some("docker run --gpus 1 -e PORT=80 x --port=80 '$(NONE)' '$(PORT)' '$HOME'"),);
+    let again = to(Form::Kubernetes, written.text.as_deref().expect("a command line")).text.expect("a pod");
+    assert!(again.contains("args: [\"--port=80\", \"$$(NONE)\", \"$$(PORT)\", \"$HOME\"]"), "{again}");
+    let secret = "{name: PORT, valueFrom: {secretKeyRef: {name: s, key: k}}}";
+    let e = read(&pod(secret)).expect_err("a value that is not in the file");
+    assert!(e.says.contains("$(PORT)"), "{e:?}");
+}
+
+#[test]
+fn a_share_of_a_gpu_is_no_whole_one() {
+    let pod =
+        "kind: Pod\nspec:\n  containers:\n    - {name: a, image: x, resources: {limits: {nvidia.com/gpu.shared: 2}}}\n";
+    let kubernetes = to(Form::Kubernetes, pod);
+    assert!(kubernetes.text.expect("itself").ends_with("nvidia.com/gpu.shared: 2\n"));
+    let docker = to(Form::Docker, pod);
+    assert_eq!(docker.text.as_deref(), Some("docker run --gpus 1 x"));
+    assert!(docker.differences[0].contains("a whole one"), "{docker:?}");
+}
+
+#[test]
+fn options_that_a_program_lacks_are_left_out_and_named() {
+    let line = "docker run --gpus all --link db:db --name a x";
+    for form in [Form::Podman, Form::Nerdctl] {
+        let written = to(form, line);
+        assert!(!written.text.expect("a command line").contains("--link"), "{form}");
+        assert!(written.differences[0].contains("has no such option: --link"), "{:?}", written.differences);
+    }
+    assert!(to(Form::Runtime, line).text.expect("a command line").contains("--link db:db"));
+}
+
+/// nvidia-ctk names devices by their index and their whole UUID.
+#[test]
+fn cdi_has_no_devices_of_other_names() {
+    for name in ["MIG-GPU-b8ea3855-276c-c9cb-b366-c6fa655957c5/1/0", "GPU-b8ea3855"] {
+        for form in [Form::Cdi, Form::Podman] {
+            let written = to(form, &format!("docker run --gpus device={name} x"));
+            assert!(written.text.is_none() && written.differences[0].contains("nvidia-ctk cdi list"), "{written:?}");
+        }
     }
 }
 
@@ -460,6 +575,9 @@ fn other_texts_are_refused_with_what_helps() {
         ("docker run --gpus device=$GPU x", "write the value itself"),
         ("NV_GPU=\"$i\" nvidia-docker run x", "shell's variables"),
         ("docker run --gpus “device=0” x", "quotes of the keyboard"),
+        ("docker run –gpus all x", "hyphens of the keyboard: --gpus"),
+        ("docker run —gpus=all x", "hyphens of the keyboard: --gpus"),
+        ("docker run –e A=1 --gpus all x", "hyphens of the keyboard: -e"),
         ("docker run --gpus 'all x", "without its end"),
         ("docker run --gpus all x\u{200b}", "U+200B"),
         ("docker run --gpus 4000000000 x", "--gpus takes"),
@@ -589,7 +707,10 @@ fn one_form_is_printed_alone() {
     )
     .expect("written");
     let ran = run(&["container", "translate", "--to", "podman", path.to_str().expect("UTF-8")]);
-    assert_eq!(ran.out, "podman run --device nvidia.com/gpu=all x\n---\npodman run --device nvidia.com/gpu=1 y\n");
+    assert_eq!(
+        ran.out,
+        "podman run --device nvidia.com/gpu=all docker.io/library/x\n---\npodman run --device nvidia.com/gpu=1 docker.io/library/y\n"
+    );
 }
 
 #[test]

@@ -44,6 +44,14 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");
         return Some(verdict.advise("install a container runtime", ["sudo apt-get install containerd"]));
     }
+    if let (Some(file), ["containerd"]) =
+        (&of.no_pods_by, of.runtimes.iter().map(String::as_str).collect::<Vec<_>>().as_slice())
+    {
+        let cause = format!("containerd serves no pods: {file} disables its plugin cri (disabled_plugins)");
+        let text = "take cri out of disabled_plugins, restart containerd, then configure it";
+        let edit = format!("sudoedit {file}");
+        return Some(Verdict::fail(cause).advise(text, [edit.as_str(), "sudo systemctl restart containerd", SET_UP]));
+    }
     if !seen.containers.has_toolkit && of.configured.is_empty() {
         let cause = "NVIDIA Container Toolkit is not installed on the host: pods get GPUs only once the GPU Operator has installed its own";
         return Some(Verdict::warn(cause).advise("without the GPU Operator, install it", [SET_UP]));

@@ -7,6 +7,7 @@ use crate::compat::{Database, EngineForm};
 use crate::gpus::{patience, why_silent};
 use crate::host::Facts;
 use crate::nvidia::{self, GpuTable, Library, Question, own};
+use crate::plan::serves_no_pods;
 use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -46,6 +47,9 @@ pub struct Kubernetes {
     pub runtimes: Vec<String>,
     /// The configuration files that name NVIDIA's runtime or enable CDI.
     pub configured: Vec<String>,
+    /// containerd's configuration file, if it disables the plugin that serves pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_pods_by: Option<String>,
     /// The root of the GPU Operator's driver container is mounted.
     pub driver_container: bool,
     /// The runtime classes of the cluster.
@@ -97,6 +101,7 @@ fn kubernetes(system: &System, database: &Database) -> Kubernetes {
         agent: agent.map(str::to_owned),
         runtimes,
         configured: files.filter(names_nvidia).collect(),
+        no_pods_by: serves_no_pods(&text(system, CONFIGURATIONS[0])).then(|| CONFIGURATIONS[0].to_owned()),
         driver_container: !names(system, "/run/nvidia/driver/usr").collect::<Vec<_>>().is_empty(),
         classes: classes(system, agent),
     }

@@ -264,6 +264,8 @@ fn capabilities(text: &str) -> BTreeSet<String> {
 
 /// NVIDIA's runtimes in docker's configuration, each with its program; or why docker cannot read it.
 fn docker_runtimes(text: &str) -> Result<Vec<(String, String)>, String> {
+    // Docker 23 and newer read a byte-order mark; older ones do not start with it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }

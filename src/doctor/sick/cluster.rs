@@ -13,6 +13,7 @@ fn node() -> Kubernetes {
         agent: Some("kubelet".to_owned()),
         runtimes: vec!["containerd".to_owned()],
         configured: vec!["/etc/containerd/conf.d/99-nvidia.toml".to_owned()],
+        no_pods_by: None,
         driver_container: false,
         classes: Answer::Is(set(&["nvidia"])),
     }
@@ -74,6 +75,19 @@ fn pods_get_the_gpus() {
     let (status, cause, commands) = pods(|of| of.configured.clear());
     assert!(status == Status::Fail && cause.contains("containerd is not configured"), "{cause}");
     assert_eq!(commands, ["sudo gpusetup apply --profile container-host"]);
+    let disabled = |of: &mut Kubernetes| {
+        of.configured.clear();
+        of.no_pods_by = Some("/etc/containerd/config.toml".to_owned());
+    };
+    let (status, cause, commands) = pods(disabled);
+    assert!(status == Status::Fail && cause.contains("config.toml disables its plugin cri"), "{cause}");
+    assert_eq!(commands[0], "sudoedit /etc/containerd/config.toml");
+    let (_, cause, _) = pods(|of| {
+        of.runtimes.push("crio".to_owned());
+        of.configured.clear();
+        of.no_pods_by = Some("/etc/containerd/config.toml".to_owned());
+    });
+    assert!(cause.contains("containerd and crio is not configured"), "CRI-O serves the pods: {cause}");
     let (status, cause, commands) = pods(|of| of.classes = Answer::Is(Default::default()));
     assert!(status == Status::Warn && cause.contains("no runtime class"), "{cause}");
     assert!(commands[0].ends_with("| kubectl apply -f -"), "{commands:?}");

@@ -3,7 +3,7 @@
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::plan::context::StepContext;
-use crate::resolve::{Conflict, Hint, Request};
+use crate::resolve::{Conflict, ContainerRequest, Hint, Request};
 use crate::text::{all_of, quoted_path};
 
 /// Refuses an engine that cannot be installed, a user who cannot be let in, and files that cannot be merged.
@@ -17,10 +17,11 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     let Some((setup, broken)) = containers.broken().next() else { return Ok(()) };
     let (path, title) = (broken.path.display(), &setup.engine.title);
     let sentence = format!("{path} cannot be merged, so it is left as it is: {}", broken.why);
-    let is_own = setup.engine.config.as_ref().is_some_and(|config| broken.path.as_os_str() == config.as_str());
-    let check = match setup.engine.form {
-        crate::compat::EngineForm::DaemonJson if is_own => "sudo dockerd --validate".to_owned(),
-        _ => format!("sudo cat {}", quoted_path(&broken.path)),
+    let file = quoted_path(&broken.path);
+    let check = match broken.line {
+        // The letter l shows hidden characters, too.
+        Some(line) => format!("sudo sed -n {line}l {file}"),
+        None => format!("sudo cat {file}"),
     };
     Err(Conflict::blocked(CheckId::GS803, sentence)
         .hint(format!("correct the file of {title}, then plan again"))
@@ -43,12 +44,10 @@ fn not_without_packages(context: &StepContext) -> Result<(), Conflict> {
         let others: Vec<_> = installable.filter(|engine| engine.id != id).collect();
         let sentence = format!("gpusetup knows no package of {title} for {os} (--engine {id})");
         let other = |id| {
-            let mut asked = context.request.clone();
-            if let Some(containers) = &mut asked.settings.containers {
-                containers.engine = Some(id);
-                containers.docker_user = None;
-            }
-            asked
+            with(context.request, |asked| {
+                asked.engine = Some(id);
+                asked.docker_user = None;
+            })
         };
         let conflict = Conflict::blocked(CheckId::GS803, sentence);
         let conflict =
@@ -63,7 +62,8 @@ fn not_without_packages(context: &StepContext) -> Result<(), Conflict> {
             context.known_engines.iter().filter(|e| !e.packages.is_empty()).map(|e| e.id.as_str()).collect();
         let id = containers.request.engine.map(|id| id.to_string()).unwrap_or_default();
         let sentence = format!("gpusetup installs {}, but not {id} (--engine)", all_of(&all));
-        return Err(Conflict::request(sentence).hint(Hint::asking("without it", without_engine(context.request))));
+        return Err(Conflict::request(sentence)
+            .hint(Hint::asking("without it", with(context.request, |asked| asked.engine = None))));
     }
     let arch = &context.facts.machine.arch;
     let has_packages = containers.added.is_none_or(|repository| repository.archs.contains_key(arch));
@@ -77,10 +77,11 @@ fn not_without_packages(context: &StepContext) -> Result<(), Conflict> {
     Ok(())
 }
 
-fn without_engine(request: &Request) -> Request {
+/// The request with a change of what it asks for containers.
+fn with(request: &Request, change: impl Fn(&mut ContainerRequest)) -> Request {
     let mut request = request.clone();
     if let Some(containers) = &mut request.settings.containers {
-        containers.engine = None;
+        change(containers);
     }
     request
 }
@@ -88,14 +89,26 @@ fn without_engine(request: &Request) -> Request {
 fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
     let Some(containers) = context.containers.as_ref() else { return Ok(()) };
     let Some(user) = &containers.request.docker_user else { return Ok(()) };
+    let without = || Hint::asking("without it", with(context.request, |asked| asked.docker_user = None));
+    if user == "root" {
+        return Err(Conflict::request("root can use every engine already (--docker-user)").hint(without()));
+    }
     if containers.with_group().is_none() {
-        let sentence = format!("Docker is not installed, so {user} cannot be let use it (--docker-user)");
-        let mut with = context.request.clone();
         let docker = context.known_engines.iter().find(|engine| engine.group.is_some());
-        if let (Some(containers), Some(docker)) = (&mut with.settings.containers, docker) {
-            containers.engine = Some(docker.id);
-        }
-        return Err(Conflict::request(sentence).hint(Hint::asking("with Docker", with)));
+        let installable = docker.filter(|docker| context.distribution.is_some_and(|d| docker.packages_on(d).is_some()));
+        let asked = containers.asked().map(|setup| &setup.engine.title);
+        let sentence = match asked {
+            Some(title) => {
+                format!("{title} has no group that lets users use it: {user} can run it without one (--docker-user)")
+            }
+            None => format!("Docker is not installed, so {user} cannot be let use it (--docker-user)"),
+        };
+        let conflict = Conflict::request(sentence).hint(without());
+        return Err(match installable {
+            Some(docker) => conflict
+                .hint(Hint::asking("with Docker", with(context.request, |asked| asked.engine = Some(docker.id)))),
+            None => conflict,
+        });
     }
     if containers.host.user_exists == Some(false) {
         let sentence = format!("this host has no user {user} (--docker-user)");

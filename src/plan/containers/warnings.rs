@@ -14,7 +14,10 @@ pub fn warnings(context: &StepContext) -> Vec<String> {
     }
     let mut all = Vec::new();
     all.extend(without_engine(context, containers));
+    all.extend(snaps(context, containers));
     for setup in &containers.engines {
+        all.extend(no_pods(containers, setup));
+        all.extend(kept_runtime(setup));
         all.extend(restart(containers, setup));
         all.extend(cdi(containers, setup));
     }
@@ -25,7 +28,7 @@ pub fn warnings(context: &StepContext) -> Vec<String> {
 }
 
 fn without_engine(context: &StepContext, containers: &Containers) -> Option<String> {
-    if !containers.engines.is_empty() {
+    if !containers.engines.is_empty() || !containers.host.snaps.is_empty() {
         return None;
     }
     let distribution = context.distribution?;
@@ -39,6 +42,35 @@ fn without_engine(context: &StepContext, containers: &Containers) -> Option<Stri
         "no container engine is known here.{install} Podman can be installed later without another plan; other engines need this \
          one again after they are installed"
     ))
+}
+
+/// The warning that an engine is a snap, which is not set up.
+fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
+    let engine = context.known_engines.iter().find(|engine| containers.host.snaps.contains(&engine.id))?;
+    let (title, snap) = (&engine.title, engine.snap.as_ref()?);
+    let (program, config, name) = (&snap.program, &snap.config, &snap.name);
+    Some(format!(
+        "{title} is a snap here ({program}), which gpusetup does not set up: it reads {config} and has a container toolkit of its own. \
+         After this, `sudo snap restart {name}` lets it find the driver, and --runtime nvidia gives containers the GPUs. For packages \
+         in its place, move containers and images, run `sudo snap remove {name}`, and plan again with --engine {}",
+        engine.id
+    ))
+}
+
+/// The warning that containerd starts no pods for kubelet.
+fn no_pods(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let path = containers.serves_no_pods(setup)?;
+    let (title, unit) = (&setup.engine.title, setup.engine.units.first()?);
+    Some(format!(
+        "{title} serves no pods: {path} disables its plugin cri, so kubelet cannot use it, and the runtime nvidia is not added. Take cri \
+         out of disabled_plugins in this file, run `sudo systemctl restart {unit}`, then plan again"
+    ))
+}
+
+/// The warning that a runtime in another file stays as it is.
+fn kept_runtime(setup: &EngineSetup) -> Option<String> {
+    let (title, path) = (&setup.engine.title, setup.runtime_in()?.display());
+    Some(format!("{title} has a runtime nvidia in {path} already, which stays as it is"))
 }
 
 /// The warning that containers end when their engine restarts.

@@ -1,8 +1,10 @@
 //! Docker's `daemon.json` with NVIDIA's runtime: everything else in it stays as it is, to the byte.
 
 use super::merge::Unmergeable;
-use jsonc_parser::ParseOptions;
+use crate::text::line_and_column;
+use jsonc_parser::ast::{self, Object};
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value, json};
 
 /// The name of NVIDIA's runtime in every engine.
@@ -22,12 +24,22 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
+/// The byte-order mark that Windows' editors write.
+pub const MARK: &str = "\u{feff}";
+
 /// The text with the runtime at this path and, if `cdi`, with CDI enabled. A runtime or a setting that is there already stays.
 ///
 /// # Errors
 ///
-/// If Docker could not read the text, or a key has another kind of value than Docker expects.
+/// If Docker could not read the text, or a key has another kind of value than Docker expects, or is there twice.
 pub fn merged(text: &str, runtime: &str, cdi: bool) -> Result<String, Unmergeable> {
+    match text.strip_prefix(MARK) {
+        Some(rest) => merged_without_mark(rest, runtime, cdi).map(|after| format!("{MARK}{after}")),
+        None => merged_without_mark(text, runtime, cdi),
+    }
+}
+
+fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, Unmergeable> {
     // Docker takes an empty file for an empty object.
     let (text, is_empty) = if text.trim().is_empty() { ("{\n}\n", true) } else { (text, false) };
     let before = object(text)?;
@@ -47,9 +59,27 @@ pub fn merged(text: &str, runtime: &str, cdi: bool) -> Result<String, Unmergeabl
     let after = root.to_string();
     let expected = with(before, ours);
     if object(&after)? != expected {
-        return Err(Unmergeable::new("it has a key twice"));
+        return Err(twice(text).unwrap_or_else(|| Unmergeable::new("it has a key twice")));
     }
     Ok(after)
+}
+
+/// The key that is there a second time, in the file or in an object of it, and where. Docker reads both; whoever reads the file may not.
+fn twice(text: &str) -> Option<Unmergeable> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).ok()?;
+    let Some(ast::Value::Object(top)) = parsed.value else { return None };
+    let inner = top.properties.iter().filter_map(|property| property.value.as_object());
+    let (name, at) = [&top].into_iter().chain(inner).find_map(repeated)?;
+    let (line, column) = line_and_column(text, at);
+    Some(Unmergeable::at(line, column, format!("it has the key {name:?} a second time: join the two")))
+}
+
+/// The first key that an object has had before, and where it is.
+fn repeated<'a>(object: &'a Object<'_>) -> Option<(&'a str, usize)> {
+    let all = &object.properties;
+    let is_again = |at: &usize| all[..*at].iter().any(|before| before.name.as_str() == all[*at].name.as_str());
+    let at = (0..all.len()).find(is_again)?;
+    Some((all[at].name.as_str(), all[at].range.start))
 }
 
 /// Whether containers keep running while the daemon restarts.
@@ -63,7 +93,7 @@ pub fn refuses_cdi(text: &str) -> bool {
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, Unmergeable> {
-    match serde_json::from_str(text) {
+    match serde_json::from_str(text.strip_prefix(MARK).unwrap_or(text)) {
         Ok(Value::Object(all)) => Ok(all),
         Ok(_) => Err(Unmergeable::new("it is no JSON object")),
         Err(e) => Err(Unmergeable::at(e.line(), e.column(), e.to_string())),
@@ -171,7 +201,20 @@ mod tests {
         assert!(place("{\"debug\": true").starts_with("line 1, column 14: "));
         assert_eq!(place("[]"), "it is no JSON object");
         assert_eq!(place("{\"runtimes\": []}"), "its key runtimes is no object");
-        assert_eq!(place("{\"runtimes\": {\"a\": 1}, \"runtimes\": {}}"), "it has a key twice");
+        let twice = "{\"runtimes\": {\"a\": {}},\n \"runtimes\": {}}";
+        assert_eq!(place(twice), "line 2, column 2: it has the key \"runtimes\" a second time: join the two");
+    }
+
+    #[test]
+    fn a_file_of_windows_stays_one() {
+        let text = "\u{feff}{\r\n  \"debug\": true\r\n}\r\n";
+        let after = merged(text, PATH, true).expect("mergeable");
+        assert!(after.starts_with("\u{feff}{\r\n  \"debug\": true,\r\n  \"features\": {\r\n"), "{after:?}");
+        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{after:?}");
+        assert_eq!(merged(&after, PATH, true), Ok(after.clone()), "a second time");
+        assert!(refuses_cdi("\u{feff}{\"features\": {\"cdi\": false}}"));
+        // A key that Docker reads twice is no obstacle if nothing is added to it.
+        assert!(merged("{\"debug\": true, \"debug\": false}", PATH, false).is_ok());
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -1,5 +1,6 @@
 //! What is common to merging the configuration files of engines: why one is refused, and tables of TOML.
 
+use crate::text::line_and_column;
 use std::fmt;
 use toml_edit::{DocumentMut, Item, Table};
 
@@ -24,6 +25,11 @@ impl Unmergeable {
         let why = why.split_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
         Self { place: Some((line, column)), why }
     }
+
+    /// The line of the error, from 1.
+    pub fn line(&self) -> Option<usize> {
+        self.place.map(|(line, _)| line)
+    }
 }
 
 impl fmt::Display for Unmergeable {
@@ -40,9 +46,7 @@ pub fn toml(text: &str) -> Result<DocumentMut, Unmergeable> {
     text.parse::<DocumentMut>().map_err(|e| {
         let why = e.message().lines().next().unwrap_or("it is not TOML").to_owned();
         let Some(span) = e.span() else { return Unmergeable::new(why) };
-        let before = text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let (line, column) = line_and_column(text, span.start);
         Unmergeable::at(line, column, why)
     })
 }

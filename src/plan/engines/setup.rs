@@ -7,6 +7,7 @@ use crate::host::{ContainerHost, Facts, InstalledEngine, packaged_version};
 use crate::operation::Run;
 use crate::plan::Act;
 use crate::resolve::{ContainerRequest, KnownHost, Request};
+use crate::text::{hidden_in_lines, line_and_column};
 use crate::version::AddOnVersion;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,14 @@ pub struct BrokenFile {
     pub path: PathBuf,
     /// The reason.
     pub why: String,
+    /// The line with the reason, from 1.
+    pub line: Option<usize>,
+}
+
+impl BrokenFile {
+    fn new(path: impl Into<PathBuf>, e: &Unmergeable) -> Self {
+        Self { path: path.into(), why: e.to_string(), line: e.line() }
+    }
 }
 
 impl<'a> Containers<'a> {
@@ -138,10 +147,6 @@ impl<'a> Containers<'a> {
             Ok(text) => text,
             Err(broken) => return Some(Err(broken)),
         };
-        let refused = |path: &Path| {
-            let path = path.to_owned();
-            move |e: Unmergeable| BrokenFile { path, why: e.to_string() }
-        };
         let conflict = setup.found.as_ref().and_then(|found| found.conflict.clone());
         if let Some((path, option)) = conflict {
             let why = format!(
@@ -149,43 +154,61 @@ impl<'a> Containers<'a> {
                 setup.engine.title,
                 main.display()
             );
-            return Some(Err(BrokenFile { path, why }));
+            return Some(Err(BrokenFile { path, why, line: None }));
         }
         let content = match form {
-            EngineForm::DaemonJson => daemon_json::merged(text.unwrap_or_default(), runtime, setup.needs_cdi_setting())
-                .map_err(refused(&main)),
-            EngineForm::Crio => crio::merged(text, runtime).map_err(refused(&main)),
+            EngineForm::DaemonJson => setup
+                .not_marked(text.unwrap_or_default())
+                .and_then(|text| daemon_json::merged(text, runtime, setup.needs_cdi_setting())),
+            EngineForm::Crio if setup.runtime_in().is_some() => return None,
+            EngineForm::Crio => crio::merged(text, runtime),
             EngineForm::Containerd => match containerd::merged(text, setup.engine, setup.version, runtime) {
                 Ok(containerd::Containerd::Main(text)) => Ok(text),
-                Ok(containerd::Containerd::DropIn(text)) => return Some(self.beside(drop_in.as_ref()?, text)),
+                Ok(containerd::Containerd::DropIn(text)) => return self.beside(setup, drop_in.as_ref()?, text),
                 Ok(containerd::Containerd::Disabled) => return None,
-                Err(e) => Err(refused(&main)(e)),
+                Err(e) => Err(e),
             },
             EngineForm::Detects | EngineForm::Cdi => return None,
         };
-        Some(content.and_then(|content| self.edited(main, content)))
+        Some(content.map_err(|e| BrokenFile::new(&main, &e)).and_then(|content| self.edited(main, content)))
     }
 
-    /// A file beside the main one, which is written as a whole.
-    fn beside(&self, path: &str, content: String) -> Result<FileEdit, BrokenFile> {
-        self.edited(PathBuf::from(path), content)
+    /// A file beside the main one, which is written as a whole; nothing if a file there has the runtime already.
+    fn beside(&self, setup: &EngineSetup, path: &str, content: String) -> Option<Result<FileEdit, BrokenFile>> {
+        if setup.runtime_in().is_some() {
+            return None;
+        }
+        let there = match self.text(Path::new(path)) {
+            Ok(there) => there,
+            Err(broken) => return Some(Err(broken)),
+        };
+        let has_runtime = there.is_some_and(containerd::has_runtime);
+        let content = if has_runtime { there.unwrap_or_default().to_owned() } else { content };
+        Some(self.edited(PathBuf::from(path), content))
+    }
+
+    /// The file that keeps an engine from serving Kubernetes, on a host with a kubelet.
+    pub fn serves_no_pods<'s>(&self, setup: &EngineSetup<'s>) -> Option<&'s str> {
+        let is_used = setup.engine.used_by.iter().any(|user| self.host.users.contains(&user.into()));
+        let path = setup.engine.config.as_deref().filter(|_| is_used && setup.engine.form == EngineForm::Containerd)?;
+        self.text(Path::new(path)).ok()?.is_some_and(containerd::serves_no_pods).then_some(path)
     }
 
     fn edited(&self, path: PathBuf, content: String) -> Result<FileEdit, BrokenFile> {
-        // A plan in a file may have no other hidden characters.
-        let is_hidden = |c: char| crate::text::is_hidden(c) && !matches!(c, '\n' | '\t');
         let before = self.text(&path)?.map(str::to_owned);
         let mode = self.host.file(&path).ok().flatten().map_or(0o644, |file| file.mode & 0o755);
-        if before.as_ref() != Some(&content) && content.contains(is_hidden) {
-            let why = "it has hidden characters, such as the line ends of Windows".to_owned();
-            return Err(BrokenFile { path, why });
+        // A plan in a file may have no hidden characters.
+        if before.as_ref() != Some(&content)
+            && let Some(e) = before.as_deref().and_then(hidden)
+        {
+            return Err(BrokenFile::new(path, &e));
         }
         Ok(FileEdit { path, before, mode, content })
     }
 
     fn text(&self, path: &Path) -> Result<Option<&str>, BrokenFile> {
         let file = self.host.file(path);
-        let file = file.map_err(|why| BrokenFile { path: path.to_owned(), why: why.to_owned() })?;
+        let file = file.map_err(|why| BrokenFile { path: path.to_owned(), why: why.to_owned(), line: None })?;
         Ok(file.map(|file| file.text.as_str()))
     }
 
@@ -203,6 +226,28 @@ impl EngineSetup<'_> {
         since(self.engine.cdi) && !since(self.engine.cdi_by_default)
     }
 
+    /// Another file that it reads and that has NVIDIA's runtime, which therefore stays as it is.
+    pub fn runtime_in(&self) -> Option<&Path> {
+        self.found.as_ref()?.runtime_in.as_deref()
+    }
+
+    /// The text, which its version reads although it may begin with a byte-order mark.
+    fn not_marked<'t>(&self, text: &'t str) -> Result<&'t str, Unmergeable> {
+        let title = &self.engine.title;
+        match (self.engine.reads_mark, self.version) {
+            (Some(since), Some(version)) if version < since && text.starts_with(daemon_json::MARK) => {
+                Err(Unmergeable::at(
+                    1,
+                    1,
+                    format!(
+                        "it begins with a byte-order mark, which {title} reads since {since}, and this is {version}"
+                    ),
+                ))
+            }
+            _ => Ok(text),
+        }
+    }
+
     /// The units that restart: those that the host has, or the first one of an engine that the plan installs.
     pub fn units(&self) -> Vec<&str> {
         match &self.found {
@@ -210,6 +255,13 @@ impl EngineSetup<'_> {
             None => self.engine.units.iter().take(1).map(String::as_str).collect(),
         }
     }
+}
+
+/// The first hidden character of a file.
+fn hidden(text: &str) -> Option<Unmergeable> {
+    let (at, c) = hidden_in_lines(text)?;
+    let (line, column) = line_and_column(text, at);
+    Some(Unmergeable::at(line, column, format!("it has a hidden character (U+{:04X})", u32::from(c))))
 }
 
 /// The version of the first of these packages that the repositories offer.

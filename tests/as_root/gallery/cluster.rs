@@ -15,6 +15,13 @@ pub const CASES: &[Case] = &[
     )
     .ready(K8S),
     sick(
+        "containerd of a Kubernetes node serves no pods, as its package from Docker comes",
+        "node; echo 'disabled_plugins = [\"cri\"]' >/etc/containerd/config.toml",
+        &["GS810 fail"],
+        "GS810: sudoedit /etc/containerd/config.toml",
+    )
+    .ready(K8S),
+    sick(
         "the GPU Operator's driver container beside the host's driver",
         "node; mkdir -p /run/nvidia/driver/usr/bin",
         &["GS811 fail"],

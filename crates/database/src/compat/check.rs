@@ -340,6 +340,10 @@ fn engines(database: &Database, c: &mut Checker) {
         let record = Record::of("engines", "id", engine.id);
         c.sourced(&record, &engine.sources);
         let paths = engine.programs.iter().chain(&engine.used_by).chain(&engine.config).chain(&engine.drop_in);
+        let paths = paths
+            .chain(&engine.other_configs)
+            .chain(&engine.other_parts)
+            .chain(engine.snap.iter().flat_map(|snap| [&snap.program, &snap.config]));
         if engine.programs.is_empty() || paths.clone().any(|path| !path.starts_with('/')) {
             c.wrong(&record, "programs", "names no program, or a path that is not absolute");
         }

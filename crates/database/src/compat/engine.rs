@@ -41,6 +41,12 @@ pub struct Engine {
     /// The first version that merges the added file with the main one, key by key.
     #[serde(default)]
     pub drop_in_since: Option<AddOnVersion>,
+    /// The program of a snap of it, which reads other files and does not see the host's toolkit.
+    #[serde(default)]
+    pub snap: Option<Snap>,
+    /// The first version that reads a configuration file with a byte-order mark.
+    #[serde(default)]
+    pub reads_mark: Option<AddOnVersion>,
     /// Its systemd units; a host has one of them.
     #[serde(default)]
     pub units: Vec<String>,
@@ -79,6 +85,18 @@ pub struct Engine {
     pub other_packages: Vec<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// An engine in a snap, which gpusetup does not set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snap {
+    /// Its name.
+    pub name: String,
+    /// The program that shows it.
+    pub program: String,
+    /// The configuration file that it reads.
+    pub config: String,
 }
 
 /// How an engine learns of GPUs.

@@ -47,7 +47,7 @@ pub use driver::{
     Maturity, ReleaseLimit, Role,
 };
 pub use engine::{
-    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, RestartEffect,
+    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, RestartEffect, Snap,
 };
 pub use export::Export;
 pub use framework::{Caution, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, Rename};
