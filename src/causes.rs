@@ -2,7 +2,7 @@
 //!
 //! Values that differ from host to host are arguments. `explain` passes placeholders, such as `KEY.der`.
 
-use crate::compat::{Bulletin, Companion, ModuleFlavour, PackageManager, VersionRule};
+use crate::compat::{Bulletin, Companion, KeyByHand, ModuleFlavour, PackageManager, VersionRule};
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
 use crate::text::{quoted, quoted_path};
@@ -133,13 +133,19 @@ pub fn give_back(gpu: &str) -> Remedy {
     )
 }
 
-/// Enrols the key that signs modules (GS301): this certificate, or one that DKMS creates first.
-pub fn enrol_key(certificate: Option<&Path>) -> Remedy {
-    let made = certificate.is_none().then(|| "sudo dkms generate_mok".to_owned());
-    let certificate = certificate.unwrap_or(Path::new(DKMS_KEY));
+/// Enrols the key that signs modules (GS301): the one of this certificate.
+pub fn enrol_key(certificate: &Path) -> Remedy {
     let import = format!("sudo mokutil --import {}", quoted_path(certificate));
-    let commands = made.into_iter().chain([import, "sudo reboot".to_owned()]);
-    Remedy::new("enrol the key, reboot, and confirm it at the console", commands)
+    Remedy::new("enrol the key, reboot, and confirm it at the console", [import, "sudo reboot".to_owned()])
+}
+
+/// Makes the key that signs modules, as the distribution's DKMS needs it, and enrols it (GS301).
+pub fn make_key(by_hand: Option<&KeyByHand>) -> Remedy {
+    let usual = || (vec!["sudo dkms generate_mok".to_owned()], DKMS_KEY);
+    let (make, certificate) =
+        by_hand.map_or_else(usual, |by_hand| (by_hand.commands.clone(), by_hand.certificate.as_str()));
+    let Remedy { text, commands } = enrol_key(Path::new(certificate));
+    Remedy::new(text, make.into_iter().chain(commands))
 }
 
 /// What somebody sees at the console when a key waits to be enrolled, and what they choose: the screens of shim's MokManager.
@@ -150,6 +156,18 @@ pub const AT_THE_CONSOLE: &str = "Someone at the console must now enrol the key 
   4. \"Enroll the key(s)?\": choose Yes, and type the one-time password shown above. The keyboard layout is US English.
   5. Choose Reboot.
 If nobody answers in time, the host starts without the key, and the request is gone: run sudo gpusetup resume again.";
+
+/// Has Slurm confine jobs to their devices (GS813). slurmd reports an error for a setting that is there twice, so an older one goes.
+pub fn constrain_devices() -> Remedy {
+    Remedy::new(
+        "confine jobs to their devices: set ConstrainDevices=yes in cgroup.conf",
+        [
+            "sudo touch /etc/slurm/cgroup.conf",
+            "sudo sed -i '/^[[:space:]]*ConstrainDevices[[:space:]]*=/Id' /etc/slurm/cgroup.conf",
+            "printf '\\nConstrainDevices=yes\\n' | sudo tee -a /etc/slurm/cgroup.conf",
+        ],
+    )
+}
 
 /// A key that nobody can enrol now (GS301).
 pub fn nobody_to_enrol() -> String {
@@ -675,7 +693,7 @@ pub fn of(id: CheckId) -> Cause {
             "the kernel loads only signed modules (Secure Boot), and the driver's modules are unsigned or their key is not \
              enrolled: they do not load",
         )
-        .helps(enrol_key(Some(Path::new("KEY.der")))),
+        .helps(enrol_key(Path::new("KEY.der"))),
         CheckId::GS302 => Cause::new("a package prompts for a Secure Boot password during the install, which then hangs")
             .only("apply only: it runs every command without a terminal"),
         CheckId::GS401 => Cause::new(
@@ -753,8 +771,8 @@ pub fn of(id: CheckId) -> Cause {
         ),
         CheckId::GS508 => Cause::new("the driver is loaded, but NVML cannot read every GPU")
             .fix("see what the kernel reports", ["sudo dmesg | grep NVRM"]),
-        CheckId::GS509 => Cause::new("the driver is installed or loaded, but no NVIDIA GPU is on the PCI bus")
-            .fix("if the host has a GPU, power it off and on again", ["lspci -d 10de:", "sudo poweroff"]),
+        CheckId::GS509 => Cause::new("no NVIDIA GPU is on the PCI bus: the host has none, or it fell off the bus, or it is switched off")
+            .fix("if the host has a GPU, look for it, then power the host off and on again", ["lspci -d 10de:", "sudo poweroff"]),
         CheckId::GS510 => Cause::new("the driver branch has reached its end of life: NVIDIA no longer fixes bugs in it")
             .only("plan only: it warns, because newer branches may not support the GPU"),
         CheckId::GS511 => Cause::new(
@@ -905,7 +923,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS812 => Cause::new("the device files in Slurm's gres.conf are not those of the host's GPUs")
             .fix("write gres.conf again", ["gpusetup facts --format gres | sudo tee /etc/slurm/gres.conf"]),
         CheckId::GS813 => Cause::new("Slurm does not confine jobs to their devices: every job can use every GPU of the node")
-            .fix("constrain devices", ["echo ConstrainDevices=yes | sudo tee -a /etc/slurm/cgroup.conf"]),
+            .helps(constrain_devices()),
         CheckId::GS901 => Cause::new("the firmware assigned no address space to a GPU's memory")
             .fix("enable \"Above 4G Decoding\" in the firmware's setup", []),
         CheckId::GS902 => Cause::new(
@@ -942,7 +960,7 @@ pub fn of(id: CheckId) -> Cause {
         )
         .fix("switch mode setting on, then reboot", ["sudo gpusetup apply --profile driver --module-option nvidia_drm.modeset=1"]),
         CheckId::GS913 => Cause::new(
-            "a Thunderbolt or USB4 device is not authorised: the GPU in it is not on the PCI bus",
+            "a Thunderbolt or USB4 device is not authorised: a GPU in it is not on the PCI bus",
         )
         .helps(authorise("the device")),
         CheckId::GS914 => Cause::new(
@@ -984,7 +1002,7 @@ mod tests {
 
     #[test]
     fn a_remedy_is_a_line_for_a_shell() {
-        let shown = enrol_key(None).to_string();
+        let shown = make_key(None).to_string();
         assert!(shown.ends_with(
             "console: sudo dkms generate_mok && sudo mokutil --import /var/lib/dkms/mok.pub && sudo reboot"
         ));

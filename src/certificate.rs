@@ -12,6 +12,9 @@ pub const OID: u8 = 0x06;
 /// A context-specific tag, constructed: `[0]`.
 pub const TAGGED: u8 = 0xa0;
 const OCTETS: u8 = 0x04;
+const BITS: u8 = 0x03;
+/// `rsaEncryption`, 1.2.840.113549.1.1.1.
+const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
 const UTC_TIME: u8 = 0x17;
 const EXTENSIONS: u8 = 0xa3;
 /// `id-at-commonName`, 2.5.4.3.
@@ -67,6 +70,21 @@ impl<'a> Certificate<'a> {
             public_key,
         })
     }
+}
+
+/// The bits of an RSA key's modulus, from a whole `SubjectPublicKeyInfo`; None for keys of other kinds.
+pub fn rsa_bits(public_key: &[u8]) -> Option<usize> {
+    let whole = inside(public_key, SEQUENCE)?;
+    let (_, algorithm, rest) = element(whole)?;
+    if inside(algorithm, OID)? != RSA {
+        return None;
+    }
+    // The first byte of a BIT STRING counts the unused bits.
+    let numbers = inside(inside(rest, BITS)?.get(1..)?, SEQUENCE)?;
+    let modulus = inside(numbers, INTEGER)?;
+    let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
+    let (first, rest) = modulus[zeros..].split_first()?;
+    Some(rest.len() * 8 + (u8::BITS - first.leading_zeros()) as usize)
 }
 
 /// The common name in a distinguished name; the last, if it has several.

@@ -4,4 +4,4 @@ pub mod gres;
 pub mod labels;
 
 pub use gres::{Gres, gres};
-pub use labels::{MigStrategy, Node, labels};
+pub use labels::{MigStrategy, Node, is_product, labels};

@@ -4,13 +4,14 @@ use crate::text::{quoted, quoted_path};
 use std::path::Path;
 
 /// The subcommands that are about the host. What `explain` says is mostly about none.
-const OF_HOSTS: [&str; 11] = [
+const OF_HOSTS: [&str; 12] = [
     "facts",
     "plan",
     "apply",
     "resume",
     "rollback",
     "uninstall",
+    "use",
     "status",
     "reboot-required",
     "doctor",
@@ -18,8 +19,9 @@ const OF_HOSTS: [&str; 11] = [
     "bundle",
 ];
 /// Programs that act on the running kernel, the hardware or running services, which a tree does not have.
-const OF_MACHINES: [&str; 17] = [
+const OF_MACHINES: [&str; 18] = [
     "reboot",
+    "boltctl",
     "poweroff",
     "modprobe",
     "rmmod",
@@ -108,7 +110,8 @@ fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {
         if !OF_HOSTS.contains(&name) || bare.contains("--root ") {
             return Some(part.to_owned());
         }
-        return Some(part.replacen(name, &format!("{name} --root {}", quoted_path(root)), 1));
+        let asked = format!("gpusetup {name}");
+        return Some(part.replacen(&asked, &format!("{asked} --root {}", quoted_path(root)), 1));
     }
     if OF_MACHINES.contains(&program) || bare.contains("/sys/") || bare.contains("/dev/") {
         return None;
@@ -231,6 +234,8 @@ mod tests {
             ("sudo a && sudo b; sudo c", Some("sudo chroot /t a && sudo chroot /t b; sudo chroot /t c")),
             ("sudo gpusetup doctor --fix", Some("sudo gpusetup doctor --root /t --fix")),
             ("gpusetup plan", Some("gpusetup plan --root /t")),
+            ("sudo gpusetup use cuda 12.8", Some("sudo gpusetup use --root /t cuda 12.8")),
+            ("sudo boltctl authorize DEVICE", None),
             ("gpusetup plan --root /t --cuda 12", Some("gpusetup plan --root /t --cuda 12")),
             ("gpusetup db list gpus", Some("gpusetup db list gpus")),
             ("sudo reboot", None),

@@ -121,6 +121,13 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
             ));
         })
         .ok();
+    if let (None, Some(gpu)) = (&table, facts.gpus.iter().find(|gpu| !cluster::is_product(gpu))) {
+        let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
+        super::say(&format!(
+            "nvidia.com/gpu.product is left out: \"{name}\" is not one product; a PCI id with its subsystem names one: --gpu \
+             10de:20b2:10de:1463"
+        ));
+    }
     let machine = system.read_text(MACHINE).ok().flatten();
     let node = Node { facts: &facts, table: table.as_ref(), machine: machine.as_deref().map(str::trim) };
     let labels = cluster::labels(&node, database, options.mig_strategy.into());

@@ -2,7 +2,7 @@
 //! reboot, when the driver does not load.
 
 use super::Problem;
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, rsa_bits};
 use crate::resolve::ModuleKey;
 use crate::sum::sha256;
 use crate::system::input;
@@ -36,6 +36,9 @@ pub fn checked(key: &Path, certificate: &Path) -> Result<ModuleKey, Problem> {
     let der = input::bytes(open, &certificate, MOST).map_err(|e| Problem::usage(format!("--mok-cert: {e}")))?;
     let now = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
     let Some(read) = Certificate::of(&der) else {
+        if is_private_key(&der) {
+            return Err(exchanged(&key, &certificate));
+        }
         let path = quoted_path(&certificate);
         let problem = refused("mok-cert", &certificate, &"is not a certificate in DER");
         return Err(problem.attempt(format!("openssl x509 -in {path} -outform DER -out {path}.der")));
@@ -51,6 +54,25 @@ pub fn checked(key: &Path, certificate: &Path) -> Result<ModuleKey, Problem> {
     Ok(ModuleKey { key, certificate, sha256: sha256(&der) })
 }
 
+/// Whether these are the bytes of a private key in PEM.
+fn is_private_key(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| text.contains("-----BEGIN ") && text.contains("PRIVATE KEY-----"))
+}
+
+/// The two options have each other's file.
+fn exchanged(key: &Path, certificate: &Path) -> Problem {
+    let (private, public) = (quoted_path(certificate), quoted_path(key));
+    Problem::usage(format!(
+        "--mok-cert: {} is a private key: --mok-key and --mok-cert are exchanged",
+        certificate.display()
+    ))
+    .attempt(format!("sudo gpusetup apply --mok-key {private} --mok-cert {public}"))
+}
+
+/// The fewest bits of an RSA key. shim enrols shorter ones, too (its MokManager.c checks no length); the UEFI specification, and with
+/// it Microsoft's guidance on keys for Secure Boot, recommends RSA-2048 or better.
+const RSA_BITS: usize = 2048;
+
 /// Why a certificate cannot sign modules at a time, as `YYYYMMDDhhmmss`.
 fn unfit(certificate: &Certificate, now: &str) -> Option<String> {
     let day = |time: &str| format!("{}-{}-{}", &time[..4], &time[4..6], &time[6..8]);
@@ -58,7 +80,9 @@ fn unfit(certificate: &Certificate, now: &str) -> Option<String> {
         Certificate { signs_code: Some(false), .. } => Some("is not for signing code (extendedKeyUsage)".to_owned()),
         one if one.not_after.as_str() < now => Some(format!("expired on {}", day(&one.not_after))),
         one if one.not_before.as_str() > now => Some(format!("is not valid before {}", day(&one.not_before))),
-        _ => None,
+        one => rsa_bits(one.public_key)
+            .filter(|bits| *bits < RSA_BITS)
+            .map(|bits| format!("has an RSA key of {bits} bits; it needs {RSA_BITS} or more")),
     }
 }
 
@@ -138,6 +162,11 @@ mod tests {
         let pem = dir.path().join("good.pem");
         fs::write(&pem, "-----BEGIN CERTIFICATE-----\n").expect("written");
         assert!(said(&key, &pem).contains("is not a certificate in DER"));
+        let swapped = checked(&certificate, &key).expect_err("each is the other's");
+        assert!(swapped.message.contains("--mok-key and --mok-cert are exchanged"), "{}", swapped.message);
+        assert!(swapped.tries[0].ends_with(&format!("--mok-cert {}", certificate.display())), "{:?}", swapped.tries);
+        let (short, weak) = made(dir.path(), "short", &["-newkey", "rsa:1024"]);
+        assert!(said(&short, &weak).contains("has an RSA key of 1024 bits"), "{}", said(&short, &weak));
         let odd = dir.path().join("a b.der");
         fs::copy(&certificate, &odd).expect("copied");
         assert!(said(&key, &odd).contains("other characters"));

@@ -2,7 +2,7 @@
 //! <https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery>, compared with its source at 1b826acc6af3.
 
 use crate::compat::Database;
-use crate::host::Facts;
+use crate::host::{Facts, Gpu};
 use crate::nvidia::{GpuReading, GpuTable, MigDevice, MigShare, Virtualization};
 use crate::version::{ComputeCapability, CudaVersion};
 use std::collections::BTreeMap;
@@ -44,6 +44,8 @@ pub struct Node<'a> {
 /// A GPU of a node.
 struct NodeGpu<'a> {
     name: &'a str,
+    /// The name is that of one product.
+    is_product: bool,
     memory_mebibytes: Option<u64>,
     capability: Option<ComputeCapability>,
     /// MIG devices. None if MIG is off.
@@ -59,7 +61,9 @@ pub fn labels(node: &Node, database: &Database, strategy: MigStrategy) -> BTreeM
     }
     node.versions(database, &mut labels);
     labels.add("gpu.machine", value(node.machine.unwrap_or("unknown")));
-    labels.add("gpu.mode", node.mode());
+    if let Some(mode) = node.mode() {
+        labels.add("gpu.mode", mode);
+    }
     labels.add("mig.capable", node.has_mig(database));
     labels.add("mps.capable", false);
     labels.add("vgpu.present", node.is_guest());
@@ -78,6 +82,12 @@ pub fn labels(node: &Node, database: &Database, strategy: MigStrategy) -> BTreeM
     labels.0
 }
 
+/// Whether the facts name one product. The database has several names for boards that share a PCI id (`NVIDIA A16 / NVIDIA A2`),
+/// and only a description for a compute capability.
+pub fn is_product(gpu: &Gpu) -> bool {
+    gpu.device().is_some() && gpu.name.as_ref().is_some_and(|name| !name.contains(" / "))
+}
+
 #[derive(Default)]
 struct Labels(BTreeMap<String, String>);
 
@@ -86,9 +96,11 @@ impl Labels {
         self.0.insert(format!("nvidia.com/{name}"), value.to_string());
     }
 
-    /// The labels that every resource has.
-    fn resource(&mut self, resource: &str, product: &str, count: usize, replicas: u32, sharing: &str) {
-        self.add(&format!("{resource}.product"), product);
+    /// The labels that every resource has; without a product, if it is not known.
+    fn resource(&mut self, resource: &str, product: Option<String>, count: usize, replicas: u32, sharing: &str) {
+        if let Some(product) = product {
+            self.add(&format!("{resource}.product"), product);
+        }
         self.add(&format!("{resource}.count"), count);
         self.add(&format!("{resource}.replicas"), replicas);
         self.add(&format!("{resource}.sharing-strategy"), sharing);
@@ -112,6 +124,7 @@ impl<'a> Node<'a> {
         let Some(table) = self.table else {
             let each = self.facts.gpus.iter().map(|gpu| NodeGpu {
                 name: gpu.name.as_deref().unwrap_or(""),
+                is_product: is_product(gpu),
                 memory_mebibytes: None,
                 capability: gpu.compute_capability,
                 devices: None,
@@ -120,6 +133,7 @@ impl<'a> Node<'a> {
         };
         let each = table.gpus.iter().filter(|gpu| gpu.refused.is_none()).map(|gpu| NodeGpu {
             name: gpu.name.as_deref().unwrap_or(""),
+            is_product: true,
             memory_mebibytes: gpu.memory.map(|memory| memory.total_bytes >> 20).filter(|size| *size > 0),
             capability: gpu.compute_capability,
             devices: gpu.mig.as_ref().filter(|mig| mig.enabled).map(|mig| mig.devices.as_slice()),
@@ -151,15 +165,19 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What the PCI class of all GPUs says: VGA controllers draw, 3D controllers compute.
-    fn mode(&self) -> &'static str {
+    /// What the PCI class of all GPUs says: VGA controllers draw, 3D controllers compute. None if one was only named: nobody has
+    /// read its class.
+    fn mode(&self) -> Option<&'static str> {
+        if self.table.is_none() && self.facts.gpus.iter().any(|gpu| gpu.assumed) {
+            return None;
+        }
         let mut classes = self.facts.gpus.iter().map(|gpu| gpu.class.as_str());
         let first = classes.next();
-        match first.filter(|class| classes.all(|other| other == *class)) {
+        Some(match first.filter(|class| classes.all(|other| other == *class)) {
             Some("0300") => "graphics",
             Some("0302") => "compute",
             _ => "unknown",
-        }
+        })
     }
 
     fn has_mig(&self, database: &Database) -> bool {
@@ -194,7 +212,7 @@ fn of_gpus(gpus: &[NodeGpu], database: &Database, labels: &mut Labels) {
     let Some(gpu) = whole.rev().max_by_key(|gpu| count(gpu)).or(gpus.first()) else { return };
     // Those that are cut cannot be shared.
     let replicas = u32::from(gpu.devices.is_none());
-    labels.resource("gpu", &value(gpu.name), count(gpu), replicas, "none");
+    labels.resource("gpu", gpu.is_product.then(|| value(gpu.name)), count(gpu), replicas, "none");
     if let Some(size) = gpu.memory_mebibytes {
         labels.add("gpu.memory", size);
     }
@@ -214,13 +232,13 @@ fn single(gpus: &[NodeGpu], labels: &mut Labels) {
     let mut each = kinds.iter();
     match (each.next().filter(|_| is_whole), each.next()) {
         (Some((profile, kind)), None) => {
-            labels.resource("gpu", &joined(&[kind.gpu, "MIG", profile]), kind.count, 1, "none");
+            labels.resource("gpu", Some(joined(&[kind.gpu, "MIG", profile])), kind.count, 1, "none");
             if let Some(share) = &kind.share {
                 labels.share("gpu", share);
             }
         }
         _ => {
-            labels.resource("gpu", &joined(&[first.name, "MIG", "INVALID"]), 0, 0, "");
+            labels.resource("gpu", Some(joined(&[first.name, "MIG", "INVALID"])), 0, 0, "");
             labels.add("gpu.memory", 0);
         }
     }
@@ -230,7 +248,7 @@ fn single(gpus: &[NodeGpu], labels: &mut Labels) {
 fn mixed(gpus: &[NodeGpu], labels: &mut Labels) {
     for (profile, kind) in kinds(gpus) {
         let resource = format!("mig-{profile}");
-        labels.resource(&resource, &joined(&[kind.gpu, "MIG", &profile]), kind.count, 1, "none");
+        labels.resource(&resource, Some(joined(&[kind.gpu, "MIG", &profile])), kind.count, 1, "none");
         if let Some(share) = &kind.share {
             labels.share(&resource, share);
         }

@@ -20,7 +20,7 @@ pub enum Area {
     AddOns,
     /// Python environments and their frameworks.
     Python,
-    /// GPUs in containers.
+    /// GPUs in containers and in the jobs of a cluster.
     Containers,
     /// The package manager.
     Packages,
@@ -59,7 +59,7 @@ impl Area {
             C::GS701 | C::GS704 | C::GS705 | C::GS707 | C::GS709 => Self::Toolkit,
             C::GS702 | C::GS703 | C::GS708 | C::GS710 => Self::AddOns,
             C::GS716 | C::GS717 | C::GS718 | C::GS719 | C::GS720 => Self::Python,
-            C::GS803 | C::GS810 | C::GS811 => Self::Containers,
+            C::GS803 | C::GS810 | C::GS811 | C::GS812 | C::GS813 => Self::Containers,
             C::GS404 | C::GS603 => Self::Packages,
             _ => Self::Driver,
         }

@@ -44,7 +44,7 @@ use crate::compat::{
 use crate::host::{Block, Facts, Origin};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, Joined, Supply, distribution, known_card, package_beside};
-use crate::system::{Ended, Program, System};
+use crate::system::{Ended, Output, Program, System};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use driver::{
     dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages, module_before_boot, signer,
@@ -591,6 +591,16 @@ pub const OF_A_TREE: &str = "skipped below --root: it would run a program of the
 
 /// The output of a program of this machine. Programs of a tree are never run.
 fn ask<const N: usize>(system: &System, argv: [&str; N], limit: Duration) -> Answer<String> {
+    ask_or(system, argv, limit, |output| output.last_lines(1))
+}
+
+/// The same, with the reason for a failure taken from the output by `why`.
+fn ask_or<const N: usize>(
+    system: &System,
+    argv: [&str; N],
+    limit: Duration,
+    why: impl Fn(&Output) -> String,
+) -> Answer<String> {
     if !system.is_live() {
         return Answer::NotAsked(OF_A_TREE.to_owned());
     }
@@ -598,7 +608,7 @@ fn ask<const N: usize>(system: &System, argv: [&str; N], limit: Duration) -> Ans
         Err(e) => Answer::NotAsked(format!("{}: {e}", argv[0])),
         Ok(output) => match output.ended {
             Ended::Status(0) => Answer::Is(output.text),
-            ended => Answer::Failed(format!("{} ended with {ended}: {}", argv[0], output.last_lines(1))),
+            ended => Answer::Failed(format!("{} ended with {ended}: {}", argv[0], why(&output))),
         },
     }
 }

@@ -224,6 +224,19 @@ fn dkms_certificate(system: &System) -> Option<PathBuf> {
     values.next_back().map(PathBuf::from)
 }
 
+/// The certificate in the script that DKMS before 3.0 signs modules with, if its configuration names one.
+pub fn certificate_of_sign_tool(system: &System) -> Option<PathBuf> {
+    let text = |path: &str| system.read_text(path).ok().flatten();
+    signed_with(&text(&assigned(&text("/etc/dkms/framework.conf")?, "sign_tool")?)?)
+}
+
+/// The certificate in a line such as `…/scripts/sign-file sha512 KEY CERTIFICATE MODULE`.
+fn signed_with(script: &str) -> Option<PathBuf> {
+    let words = script.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
+    let certificate = words.skip_while(|word| !word.ends_with("/sign-file")).nth(3)?;
+    certificate.starts_with('/').then(|| certificate.into())
+}
+
 fn assigned(text: &str, name: &str) -> Option<String> {
     let value = |line: &str| {
         let value = line.trim().strip_prefix(name)?.strip_prefix('=')?;
@@ -306,6 +319,10 @@ pub(crate) mod tests {
         assert_eq!((seen.shim, seen.setup_mode, seen.validation_off), (true, false, false));
         assert_eq!(seen.lockdown.as_deref(), Some("integrity"));
         assert_eq!(seen.dkms_certificate.as_deref(), Some(Path::new("/b.der")));
+        let helper =
+            "#!/bin/sh\n/lib/modules/\"$1\"/build/scripts/sign-file sha512 /root/mok.priv /root/mok.der \"$2\"\n";
+        assert_eq!(signed_with(helper).as_deref(), Some(Path::new("/root/mok.der")));
+        assert_eq!(signed_with("#!/bin/sh\n# /x/sign-file sha512 /a /b c\n"), None);
         assert!(has_request(&on));
         let (without, _dir) = host(&[(&at(DATABASE), &db)]);
         let seen = firmware(&mut Reader::new(&without)).expect("UEFI");

@@ -44,7 +44,9 @@ fn tree_arch(reader: &mut Reader) -> Option<String> {
     ];
     let is_there = |path: &str| reader.system.exists(path) || reader.system.link_target(path).is_some();
     let by_loader = loaders.into_iter().find(|(path, _)| is_there(path)).map(|(_, arch)| arch.to_owned());
-    by_loader.or_else(|| recorded_arch(&reader.text(what, "/var/lib/dpkg/status").unwrap_or_default()))
+    by_loader
+        .or_else(|| recorded_arch(&reader.text(what, "/var/lib/dpkg/status").unwrap_or_default()))
+        .or_else(|| eabi(&reader.text(what, TEGRA_RELEASE).unwrap_or_default()))
 }
 
 /// The architecture of dpkg itself in its record, which may have packages of others, too.
@@ -59,7 +61,7 @@ fn kind(reader: &mut Reader) -> (MachineKind, Option<String>) {
         return (MachineKind::Container, Some(manager));
     }
     let release = reader.word("the kernel's release", "/proc/sys/kernel/osrelease").unwrap_or_default();
-    if is_wsl(&release) {
+    if is_wsl(&release) || !reader.system.is_live() && OF_WSL.iter().any(|path| reader.system.exists(path)) {
         return (MachineKind::Wsl2, Some("wsl".to_owned()));
     }
     if is_jetson(reader) {
@@ -70,6 +72,10 @@ fn kind(reader: &mut Reader) -> (MachineKind, Option<String>) {
         None => (MachineKind::Physical, None),
     }
 }
+
+/// What shows the root filesystem of a WSL2 distribution that does not run: its settings for WSL, as distributions ship them, and the
+/// folder on which WSL mounts the libraries of Windows.
+const OF_WSL: [&str; 2] = ["/etc/wsl-distribution.conf", "/usr/lib/wsl/lib"];
 
 fn is_wsl(release: &str) -> bool {
     release.to_ascii_lowercase().contains("microsoft")
@@ -118,6 +124,12 @@ fn l4t(noted: &str) -> Option<String> {
     let revision = rest.split_once("REVISION: ")?.1.split(',').next()?.trim();
     let is_number = |text: &str| !text.is_empty() && text.split('.').all(|n| n.parse::<u16>().is_ok());
     (is_number(major) && is_number(revision)).then(|| format!("{major}.{revision}"))
+}
+
+/// The architecture in the same line, `EABI: aarch64`.
+fn eabi(noted: &str) -> Option<String> {
+    let name = noted.lines().next()?.split(", ").find_map(|part| part.strip_prefix("EABI: "))?;
+    (name == "aarch64").then(|| name.to_owned())
 }
 
 fn is_jetson(reader: &mut Reader) -> bool {
@@ -195,6 +207,7 @@ mod tests {
     fn jetson_linux_notes_its_release() {
         let noted = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64, DATE: Wed Jan  8\n";
         assert_eq!(l4t(noted).as_deref(), Some("36.4.3"));
+        assert_eq!((eabi(noted).as_deref(), eabi("# R36 (release), REVISION: 4.3")), (Some("aarch64"), None));
         assert_eq!(l4t("# R32 (release), REVISION: 7.1, GCID: 29689809\n").as_deref(), Some("32.7.1"));
         for other in ["", "# R36", "# Rxx (release), REVISION: 4.3, ", "# R36 (release), REVISION: ../4, "] {
             assert_eq!(l4t(other), None, "{other:?}");

@@ -1,7 +1,7 @@
 //! The state of Secure Boot, from the firmware's variables. If it is uncertain, the result says so: a module that lacks a
 //! required signature fails only after the reboot.
 
-use super::firmware::{VARIABLES, value};
+use super::firmware::{VARIABLES, certificate_of_sign_tool, value};
 use super::reader::Reader;
 use super::{Enrolment, Firmware, MachineKind, SecureBoot, SigningKey};
 use crate::sum::sha256;
@@ -63,7 +63,7 @@ const CERTIFICATES: [&str; 3] =
 pub fn signing_keys(reader: &mut Reader, firmware: Option<&Firmware>) -> Vec<SigningKey> {
     let Some(firmware) = firmware else { return Vec::new() };
     let configured = firmware.dkms_certificate.iter().cloned();
-    let others = CERTIFICATES.iter().map(PathBuf::from);
+    let others = CERTIFICATES.iter().map(PathBuf::from).chain(certificate_of_sign_tool(reader.system));
     let mut keys: Vec<SigningKey> = Vec::new();
     for path in configured.chain(others) {
         let certificate = reader.bytes("the signing key", &path).filter(|bytes| !bytes.is_empty());

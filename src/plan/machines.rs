@@ -7,13 +7,13 @@ use crate::causes::{self, Remedy};
 use crate::compat::{Database, Platform, PlatformDriver};
 use crate::host::{Facts, Gpu, MachineKind};
 use crate::ids::CheckId;
-use crate::resolve::{Change, Conflict, Hint, JetsonBoard, KnownHost, Request};
+use crate::resolve::{Change, Conflict, Hint, JetsonBoard, KnownHost, Request, known_card, own_way};
 
 /// Refuses hosts on which gpusetup does not install drivers, and toolkits on systems that are an image.
 pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let (database, facts) = (host.database, host.facts);
     if let Some(platform) = platform(database, facts) {
-        not_on_platform(platform, request)?;
+        not_on_platform(platform, host, request)?;
     }
     if !request.driver.is_wanted() {
         return Ok(());
@@ -35,7 +35,13 @@ fn platform<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Platform> {
     database.platform(&os.id, os.variant.as_deref(), &os.signs)
 }
 
-fn not_on_platform(platform: &Platform, request: &Request) -> Result<(), Conflict> {
+/// The system's own way to a driver for the host's GPUs.
+fn way(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
+    let cards: Vec<_> = facts.gpus.iter().filter_map(|gpu| known_card(database, gpu).ok()).collect();
+    own_way(platform, cards.iter())
+}
+
+fn not_on_platform(platform: &Platform, host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let (name, why) = (&platform.name, &platform.why);
     let sentence = match platform.driver {
         PlatformDriver::Vendor => return Ok(()),
@@ -45,7 +51,7 @@ fn not_on_platform(platform: &Platform, request: &Request) -> Result<(), Conflic
     };
     let mut conflict = Conflict::blocked(CheckId::GS908, sentence);
     if request.driver.is_wanted() {
-        conflict = conflict.hint(Remedy::new(platform.text.as_str(), platform.commands.iter().cloned()).to_string());
+        conflict = conflict.hint(way(platform, host.database, host.facts).to_string());
     }
     if platform.driver == PlatformDriver::Unavailable {
         return Err(conflict.hint(Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit)));
@@ -132,6 +138,6 @@ fn outside(context: &StepContext) -> Option<String> {
 fn vendors_driver(database: &Database, context: &StepContext) -> Option<String> {
     let driver = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept())?;
     let platform = platform(database, context.facts).filter(|platform| platform.driver == PlatformDriver::Vendor)?;
-    let own = Remedy::new(platform.text.as_str(), platform.commands.iter().cloned());
+    let own = way(platform, database, context.facts);
     Some(format!("{}: driver {} may not be the one that belongs to it; {own}", platform.why, driver.version))
 }

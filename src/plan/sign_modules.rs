@@ -200,6 +200,9 @@ pub fn not_unsigned(
         }
         // Facts of older versions do not say whether shim is there.
         (Some(_), Some(_)) => Ok(()),
-        (None, _) | (_, None) => unsigned(causes::enrol_key(path)),
+        (None, _) | (_, None) => {
+            let by_hand = distribution.and_then(|d| d.key_by_hand.as_ref());
+            unsigned(path.map_or_else(|| causes::make_key(by_hand), causes::enrol_key))
+        }
     }
 }

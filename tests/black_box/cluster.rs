@@ -173,8 +173,26 @@ fn labels_of_a_described_host_are_the_databases() {
     assert_eq!(of("gpu.product"), Some("NVIDIA-A100-SXM4-40GB"), "{labels:#?}");
     assert_eq!((of("gpu.count"), of("gpu.family"), of("mig.capable")), (Some("1"), Some("ampere"), Some("true")));
     assert_eq!((of("gpu.memory"), of("cuda.driver-version.full")), (None, None));
+    assert_eq!(of("gpu.mode"), Some("compute"), "the class is on the bus");
     let none = Tree::ubuntu_24_04().run(&["facts", "--format", "labels"]);
     assert_eq!((none.code, none.out.as_str()), (9, ""), "{}", none.err);
+}
+
+#[test]
+fn labels_of_gpus_that_are_only_named_leave_out_what_nobody_has_seen() {
+    for (gpu, product) in [
+        ("10de:20b2:10de:1463", Some("NVIDIA-A100-SXM4-80GB")),
+        // Two boards, and none at all.
+        ("10de:20b2", None),
+        ("sm_80", None),
+    ] {
+        let ran = Tree::ubuntu_24_04().run(&["facts", "--format", "labels", "--gpu", gpu]);
+        let labels = labels(&ran.out);
+        let of = |name: &str| labels.get(name).map(String::as_str);
+        assert_eq!((ran.code, of("gpu.product"), of("gpu.mode")), (0, product, None), "{gpu}: {}", ran.err);
+        assert_eq!((of("gpu.count"), of("gpu.family")), (Some("1"), Some("ampere")), "{gpu}");
+        assert_eq!(ran.err.contains("nvidia.com/gpu.product is left out"), product.is_none(), "{}", ran.err);
+    }
 }
 
 /// What the real slurmd reads of a `gres.conf`, whose device files are others.

@@ -74,6 +74,37 @@ fn image_based_systems_are_told_their_own_way() {
 }
 
 #[test]
+fn a_systems_own_way_supports_the_gpu() {
+    const PASCAL: &str = "1b80";
+    const KEPLER: &str = "1180";
+    const FERMI: &str = "06c0";
+    for (release, gpu, right, wrong) in [
+        ("ID=talos\nVERSION_ID=v1.15.0\n", PASCAL, "nonfree-kmod-nvidia-lts", "nvidia-open-gpu"),
+        ("ID=talos\nVERSION_ID=v1.15.0\n", KEPLER, "gpusetup explain", "talosctl"),
+        ("ID=flatcar\nVERSION_ID=4593.0.0\n", PASCAL, "echo nvidia-drivers-570 |", "570-open"),
+        ("ID=bazzite\nVERSION_ID=43\n", PASCAL, "bazzite-nvidia:stable", "nvidia-open"),
+        ("ID=bluefin\nVERSION_ID=43\n", PASCAL, "Bluefin and Aurora have no such image", "nvidia-open"),
+        ("ID=nixos\nVERSION_ID=\"26.05\"\n", PASCAL, "open = false; hardware.nvidia.package = ", "legacy_470"),
+        ("ID=nixos\nVERSION_ID=\"26.05\"\n", KEPLER, "nvidiaPackages.legacy_470", "legacy_580"),
+        ("ID=nixos\nVERSION_ID=\"26.05\"\n", FERMI, "no way to a driver", "nixos-rebuild"),
+        (
+            "ID=opensuse-microos\nVERSION_ID=\"20261101\"\n",
+            PASCAL,
+            "nvidia-driver-G06-kmp-default",
+            "nvidia-open-driver",
+        ),
+        ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n", PASCAL, "akmod-nvidia-580xx", "akmod-nvidia xorg"),
+        ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n", KEPLER, "akmod-nvidia-470xx", "580"),
+    ] {
+        let tree = Tree::new(&format!("PRETTY_NAME=\"X\"\n{release}"), "6.12.5-200.fc41.x86_64", 14);
+        tree.write("run/ostree-booted", "");
+        let refused = tree.gpu("0000:01:00.0", gpu, None).run(&["plan", "--profile", "compute"]);
+        let (err, case) = (refused.err.replace('\n', " "), format!("{release}{gpu}: {}", refused.err));
+        assert!(refused.code == 5 && err.contains(right) && !err.contains(wrong), "{case}");
+    }
+}
+
+#[test]
 fn an_image_that_is_being_built_in_a_container_can_be_changed() {
     let release = "PRETTY_NAME=\"Fedora\"\nID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n";
     let tree = with_gpu(release, &["usr/bin/dnf", "usr/bin/dracut", "sysroot/ostree/repo/config", "run/.containerenv"]);
@@ -177,6 +208,47 @@ fn wsl2_gets_a_toolkit_and_keeps_the_driver_of_windows() {
     let without_windows = wsl();
     std::fs::remove_file(without_windows.path().join("usr/lib/wsl/lib/libcuda.so.1")).expect("a file");
     assert_eq!(status(&without_windows).0, "fail");
+}
+
+#[test]
+fn debian_11_is_told_what_its_dkms_can_do() {
+    let release = "PRETTY_NAME=\"Debian GNU/Linux 11 (bullseye)\"\nID=debian\nVERSION_ID=\"11\"\n";
+    let tree = Tree::new(release, "5.10.0-30-amd64", 10).gpu("0000:01:00.0", "1eb8", None);
+    tree.write("usr/bin/apt-get", "");
+    let variables = "sys/firmware/efi/efivars";
+    tree.write(&format!("{variables}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"), "\u{6}\0\0\0\u{1}");
+    tree.write(&format!("{variables}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"), "\u{6}\0\0\0");
+    let refused = tree.run(&["plan", "--profile", "driver"]);
+    assert!(refused.code == 5 && refused.err.contains("(GS301)"), "{}", refused.err);
+    let says = |text: &str| refused.err.replace('\n', " ").contains(text);
+    assert!(says("sign_tool=") && says("mokutil --import /root/mok.der"), "{}", refused.err);
+    assert!(!says("generate_mok"), "DKMS 2.8.4 has no such command: {}", refused.err);
+}
+
+/// The root filesystem of a machine that does not run, without the programs that show its architecture.
+fn not_running(release: &str) -> Tree {
+    let tree = Tree::new(release, "5.15.0-1-generic", 12);
+    std::fs::remove_file(tree.path().join("bin/sh")).expect("a program");
+    tree.write("usr/bin/apt-get", "");
+    tree
+}
+
+#[test]
+fn trees_that_do_not_run_show_what_they_are() {
+    let ubuntu = "PRETTY_NAME=\"Ubuntu 22.04\"\nID=ubuntu\nVERSION_ID=\"22.04\"\n";
+    let jetson = not_running(ubuntu);
+    jetson.write(
+        "etc/nv_tegra_release",
+        "# R36 (release), REVISION: 4.3, GCID: 1, BOARD: generic, EABI: aarch64, DATE: x\n",
+    );
+    let machine = jetson.run(&["facts", "--json"]).json()["machine"].clone();
+    assert_eq!((&machine["kind"], &machine["arch"]), (&"jetson".into(), &"aarch64".into()), "no program shows it");
+    for sign in ["etc/wsl-distribution.conf", "usr/lib/wsl/lib/.keep"] {
+        let wsl = not_running(ubuntu);
+        wsl.write(sign, "");
+        assert_eq!(wsl.run(&["facts", "--json"]).json()["machine"]["kind"], "wsl2", "{sign}");
+        assert_eq!(finding(&wsl, "GS906")["status"], "skip", "Windows is not there");
+    }
 }
 
 /// A laptop with Intel's GPU and an RTX 4060.

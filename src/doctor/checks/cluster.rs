@@ -1,5 +1,6 @@
 //! Whether a host is ready to be a node of Kubernetes or Slurm. The checks apply to `doctor --ready` alone.
 
+use crate::causes;
 use crate::doctor::{Answer, Cluster, Evidence, Kubernetes, Slurm, Verdict};
 use std::collections::BTreeSet;
 
@@ -149,13 +150,14 @@ pub fn confined(seen: &Evidence) -> Verdict {
             "slurm.conf lacks task/cgroup in TaskPlugin, so ConstrainDevices has no effect: every job can use every GPU of the node"
         }
     };
-    const WRITE: [&str; 3] = [
-        "echo ConstrainDevices=yes | sudo tee -a /etc/slurm/cgroup.conf",
-        "grep -n TaskPlugin /etc/slurm/slurm.conf",
-        "sudo systemctl restart slurmd",
-    ];
-    Verdict::warn(cause)
-        .advise("confine jobs to their devices: TaskPlugin=task/affinity,task/cgroup in slurm.conf", WRITE)
+    const RESTART: &str = "sudo systemctl restart slurmd";
+    match of.constrains {
+        Some(true) => Verdict::warn(cause).advise(
+            "confine jobs to their devices: TaskPlugin=task/affinity,task/cgroup in slurm.conf",
+            ["grep -n TaskPlugin /etc/slurm/slurm.conf", RESTART],
+        ),
+        _ => Verdict::warn(cause).helped(causes::constrain_devices()).then([RESTART]),
+    }
 }
 
 fn listed(all: &BTreeSet<String>) -> String {

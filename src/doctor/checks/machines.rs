@@ -2,11 +2,12 @@
 
 use super::{NOTHING, no_driver_of_its_own};
 use crate::causes;
-use crate::compat::{Platform, PlatformDriver};
+use crate::compat::PlatformDriver;
 use crate::doctor::evidence::WSL_LIBRARIES;
 use crate::doctor::{Evidence, Verdict};
 use crate::host::{InstalledDriver, MachineKind, Origin};
 use crate::packages;
+use crate::resolve::{Card, own_way};
 use crate::text::quoted;
 use std::path::Path;
 
@@ -124,12 +125,13 @@ pub fn image(seen: &Evidence) -> Verdict {
     if let Some(driver) = &seen.facts.driver {
         return Verdict::pass().saw(format!("driver {} on {}", driver.version, platform.name));
     }
-    own_way(platform)
+    Verdict::fail(format!("no driver is installed, and {} has its own way to one: {}", platform.name, platform.why))
+        .helped(own_way(platform, cards(seen)))
 }
 
-fn own_way(platform: &Platform) -> Verdict {
-    Verdict::fail(format!("no driver is installed, and {} has its own way to one: {}", platform.name, platform.why))
-        .advise(platform.text.clone(), platform.commands.clone())
+/// The GPUs that the database knows.
+fn cards(seen: &Evidence) -> impl Iterator<Item = &Card> + Clone {
+    seen.cards.iter().flatten()
 }
 
 pub fn two_gpus(seen: &Evidence) -> Verdict {
@@ -201,5 +203,5 @@ pub fn vendors(seen: &Evidence) -> Verdict {
     }
     Verdict::warn(format!("driver {} did not come with {}: {}", driver.version, platform.name, platform.why))
         .saw(evidence)
-        .advise(platform.text.clone(), platform.commands.clone())
+        .helped(own_way(platform, cards(seen)))
 }

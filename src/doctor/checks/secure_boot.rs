@@ -17,7 +17,7 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
         return Verdict::fail(cause).saw(refusal).advise(
             "enrol the key, reboot, and confirm it at the console; or accept unsigned modules (module.sig_enforce)",
-            causes::enrol_key(Some(&certificate(seen))).commands,
+            enrol(seen).commands,
         );
     }
     match seen.facts.secure_boot {
@@ -51,17 +51,25 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
 /// The certificate of the key that signs modules on this host: the one that DKMS is configured for, then the one that was found,
 /// then the distribution's.
 fn certificate(seen: &Evidence) -> PathBuf {
-    let configured = seen.facts.firmware.as_ref().and_then(|firmware| firmware.dkms_certificate.clone());
-    let found = || seen.facts.signing_key.as_ref().map(|key| key.path.clone());
     let usual = || Some(PathBuf::from(&seen.distribution.as_ref()?.module_signing.as_ref()?.certificate));
-    configured.or_else(found).or_else(usual).unwrap_or_else(|| PathBuf::from(causes::DKMS_KEY))
+    present(seen).or_else(usual).unwrap_or_else(|| PathBuf::from(causes::DKMS_KEY))
+}
+
+fn present(seen: &Evidence) -> Option<PathBuf> {
+    let configured = seen.facts.firmware.as_ref().and_then(|firmware| firmware.dkms_certificate.clone());
+    configured.or_else(|| Some(seen.facts.signing_key.as_ref()?.path.clone()))
 }
 
 /// How to enrol that key. One that waits for somebody at the console needs no more than a reboot.
 fn enrol(seen: &Evidence) -> causes::Remedy {
     let certificate = certificate(seen);
     let waits = known(seen, &certificate).is_some_and(|key| key.requested);
-    if waits { causes::confirm_key() } else { causes::enrol_key(Some(&certificate)) }
+    let by_hand = seen.distribution.as_ref().and_then(|known| known.key_by_hand.as_ref());
+    match by_hand.filter(|_| present(seen).is_none()) {
+        _ if waits => causes::confirm_key(),
+        Some(by_hand) => causes::make_key(Some(by_hand)),
+        None => causes::enrol_key(&certificate),
+    }
 }
 
 fn known<'e>(seen: &'e Evidence, certificate: &Path) -> Option<&'e SigningKey> {

@@ -1,14 +1,14 @@
 //! Evidence about the scheduler that a host is to be ready for: Kubernetes or Slurm. It is gathered only if somebody asks for it.
 
 use super::containers::configurations;
-use super::{Answer, ask, names, text};
+use super::{Answer, ask, ask_or, names, text};
 use crate::cluster;
 use crate::compat::{Database, EngineForm};
 use crate::gpus::{patience, why_silent};
 use crate::host::Facts;
 use crate::nvidia::{self, GpuTable, Library, Question, own};
 use crate::plan::serves_no_pods;
-use crate::system::System;
+use crate::system::{Output, System};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -150,7 +150,7 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
     if !has(system, "slurmd") {
         return Slurm::default();
     }
-    let known = ask(system, ["slurmd", "-G"], Duration::from_secs(10)).and_then(|text| Ok(files_of(&text)));
+    let known = gres_of_slurmd(system);
     let folder = ["/etc/slurm", "/etc/slurm-llnl"].into_iter().find(|f| system.exists(format!("{f}/slurm.conf")));
     let setting =
         |file: &str, name: &str| folder.and_then(|folder| setting(&text(system, format!("{folder}/{file}")), name));
@@ -163,6 +163,18 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
         constrains: folder.map(|_| ["yes", "true", "1"].contains(&constrains.to_ascii_lowercase().as_str())),
         has_task_plugin: plugins.split(',').any(|plugin| plugin.trim().trim_start_matches("task/") == "cgroup"),
     }
+}
+
+/// The device files that slurmd reads, or its complaint.
+fn gres_of_slurmd(system: &System) -> Answer<BTreeSet<String>> {
+    let why = |output: &Output| complaint(&output.text).map_or_else(|| output.last_lines(1), str::to_owned);
+    ask_or(system, ["slurmd", "-G"], Duration::from_secs(10), why).and_then(|text| Ok(files_of(&text)))
+}
+
+/// The last message of slurmd's own; libraries of it write warnings of their own to the same place.
+fn complaint(text: &str) -> Option<&str> {
+    let of = |level: &str| text.lines().rfind(|line| line.starts_with("slurmd") && line.contains(level));
+    of(" fatal: ").or_else(|| of(" error: ")).map(str::trim)
 }
 
 /// The device files of the driver's GPUs.
@@ -204,6 +216,17 @@ mod tests {
         let files = ["/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2"];
         assert_eq!(files_of(said), files.map(str::to_owned).into());
         assert_eq!(files_of("slurmd: error"), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_complaint_is_slurmds_own() {
+        let said = "slurmd-n: error: Waiting for gres.conf file /dev/nvidia0\n\
+                    slurmd-n: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory\n\
+                    * hwloc will now ignore this invalid topology information and continue.\n";
+        let fatal = "slurmd-n: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory";
+        assert_eq!(complaint(said), Some(fatal));
+        assert_eq!(complaint("slurmd: error: no such node\n* hwloc\n"), Some("slurmd: error: no such node"));
+        assert_eq!(complaint("* hwloc 2.9.0 received invalid information from the operating system.\n"), None);
     }
 
     #[test]

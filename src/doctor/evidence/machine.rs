@@ -47,7 +47,9 @@ pub const WSL_LIBRARIES: &str = "/usr/lib/wsl/lib";
 const GRAPHICS: &str = "libEGL_nvidia.so.0";
 
 pub fn machine(system: &System, facts: &Facts) -> Option<MachineState> {
-    let wsl = (facts.machine.kind == MachineKind::Wsl2).then(|| Wsl {
+    // Windows mounts nothing into a tree without a kernel.
+    let runs = system.is_live() || system.exists("/proc/sys/kernel/osrelease");
+    let wsl = (facts.machine.kind == MachineKind::Wsl2 && runs).then(|| Wsl {
         device: system.is_live().then(|| system.exists("/dev/dxg")),
         library: system.exists(Path::new(WSL_LIBRARIES).join("libcuda.so.1")),
     });

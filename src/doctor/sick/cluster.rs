@@ -132,8 +132,10 @@ fn jobs_see_only_their_gpus() {
     let confined = |change: fn(&mut Slurm)| of_slurm(CheckId::GS813, change);
     assert_eq!(confined(|_| ()).0, Status::Pass);
     assert_eq!(confined(|of| of.constrains = None).0, Status::Skip, "the node fetches its configuration");
-    let (status, cause, _) = confined(|of| of.constrains = Some(false));
+    let (status, cause, commands) = confined(|of| of.constrains = Some(false));
     assert!(status == Status::Warn && cause.contains("ConstrainDevices=yes"), "{cause}");
-    let (status, cause, _) = confined(|of| of.has_task_plugin = false);
+    assert!(commands[1].contains("ConstrainDevices[[:space:]]*=/Id"), "an older line goes first: {commands:?}");
+    let (status, cause, commands) = confined(|of| of.has_task_plugin = false);
     assert!(status == Status::Warn && cause.contains("task/cgroup"), "{cause}");
+    assert!(!commands.iter().any(|command| command.contains("cgroup.conf")), "that file is right: {commands:?}");
 }

@@ -104,6 +104,17 @@ fn an_image_based_system_is_told_its_own_way() {
     assert!(status == Status::Fail && cause.contains("Silverblue"), "{cause}");
     assert_eq!(commands[1], "sudo rpm-ostree install akmod-nvidia xorg-x11-drv-nvidia-cuda");
     assert_eq!(of("fedora-atomic", true).0, Status::Pass);
+    let volta = |id: &'static str| {
+        verdict(CheckId::GS908, |e| {
+            e.platform = embedded().platforms.into_iter().find(|platform| platform.id == id);
+            e.facts.driver = None;
+            e.facts.gpus[0].pci_id = "10de:1db4".to_owned();
+            e.cards = vec![known_card(&embedded(), &e.facts.gpus[0]).map_err(|conflict| conflict.to_string())];
+        })
+    };
+    assert!(of("flatcar", false).2[0].starts_with("echo nvidia-drivers-570-open |"));
+    assert!(volta("flatcar").2[0].starts_with("echo nvidia-drivers-570 |"), "open modules do not run it");
+    assert!(volta("sle-micro").2[0].starts_with("gpusetup explain"), "none is known");
     let in_container = |e: &mut Evidence| {
         e.platform = embedded().platforms.into_iter().find(|platform| platform.id == "universal-blue");
         (e.facts.machine.kind, e.facts.driver) = (MachineKind::Container, None);

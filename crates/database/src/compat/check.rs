@@ -147,6 +147,12 @@ fn platforms(database: &Database, c: &mut Checker) {
         if p.files.iter().any(|file| file.is_relative()) {
             c.wrong(&record, "files", "must be absolute");
         }
+        if p.ways.is_empty() {
+            c.wrong(&record, "ways", "none says what to do");
+        }
+        for way in &p.ways {
+            c.known_branch(database, &record, "ways", way.branch);
+        }
     }
     c.unique("jetpacks", "l4t", database.jetpacks.iter().map(|j| &j.l4t));
     for j in &database.jetpacks {
@@ -771,6 +777,12 @@ fn distributions(database: &Database, c: &mut Checker) {
             let paths = [&signing.key, &signing.certificate];
             if signing.packages.is_empty() || paths.iter().any(|path| !path.starts_with("/var/lib/")) {
                 c.wrong(&record, "module_signing", "needs packages, and a key and a certificate below /var/lib");
+            }
+        }
+        if let Some(by_hand) = &d.key_by_hand {
+            c.sourced(&record, &by_hand.sources);
+            if d.module_signing.is_some() || !by_hand.certificate.starts_with('/') {
+                c.wrong(&record, "key_by_hand", "needs an absolute path, and is for releases without module_signing");
             }
         }
         if let Some(stock) = &d.stock {

@@ -53,6 +53,9 @@ pub struct Distribution {
     /// How DKMS signs the modules that it builds; none if it does not, or if no source says how.
     #[serde(default)]
     pub module_signing: Option<ModuleSigning>,
+    /// How people make that key by hand, where gpusetup does not; none for `dkms generate_mok`, which DKMS has from 3.1 on.
+    #[serde(default)]
+    pub key_by_hand: Option<KeyByHand>,
     /// Repositories with some of these packages that are not enabled by default.
     #[serde(default)]
     pub extra_repositories: Vec<ExtraRepository>,
@@ -158,6 +161,18 @@ pub struct ModuleSigning {
     pub drop_ins: bool,
     /// The packages with `mokutil` and `openssl`.
     pub packages: Vec<String>,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// How people make the key that DKMS signs with, where gpusetup cannot prepare it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyByHand {
+    /// Its certificate, in DER.
+    pub certificate: String,
+    /// The commands that make both, and have DKMS use them.
+    pub commands: Vec<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }

@@ -39,8 +39,8 @@ pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, 
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use cuda::{CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, GuideSystem};
 pub use distribution::{
-    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, ModuleSigning, PackageManager, Repository,
-    StockSystem,
+    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, KeyByHand, ModuleSigning, PackageManager,
+    Repository, StockSystem,
 };
 pub use driver::{
     BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility, KernelLimit,
@@ -58,7 +58,7 @@ pub use load::{LoadError, Misshapen, files, load, parse, release_keys};
 pub use machine::{Instance, Provider, System};
 pub use mig::{MediaEngines, MigClient, MigPlacement, MigProfile, MigRole};
 pub use nvlink::{Fabric, JoinedBy, NvLinks, NvSwitch};
-pub use platform::{JetPack, Platform, PlatformDriver};
+pub use platform::{JetPack, Platform, PlatformDriver, PlatformWay};
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};

@@ -1,6 +1,6 @@
 //! Systems that get their driver another way: image-based systems, NVIDIA's own systems and Jetson boards.
 
-use super::{Database, SourceId};
+use super::{Database, ModuleFlavour, SourceId};
 use crate::version::{ComputeCapability, CudaVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,16 +27,30 @@ pub struct Platform {
     pub driver: PlatformDriver,
     /// Why gpusetup leaves the driver to it, as a clause: `the driver is a system extension of the Talos image`.
     pub why: String,
-    /// How to get the driver there, as an instruction.
-    pub text: String,
-    /// The commands for that; empty if it is not done on the host.
-    #[serde(default)]
-    pub commands: Vec<String>,
+    /// How to get a driver there. The first way that supports all GPUs counts.
+    pub ways: Vec<PlatformWay>,
     /// The command that enters a container for a toolkit, where a toolkit cannot be installed on the host.
     #[serde(default)]
     pub container: Option<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// A way to a driver on such a system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlatformWay {
+    /// The kernel modules that it installs; none if the system or the reader chooses them.
+    #[serde(default)]
+    pub modules: Option<ModuleFlavour>,
+    /// The driver branch that it installs; none for the newest, or if the system or the reader chooses it.
+    #[serde(default)]
+    pub branch: Option<u16>,
+    /// What to do, as an instruction.
+    pub text: String,
+    /// The commands for that; empty if it is not done on the host.
+    #[serde(default)]
+    pub commands: Vec<String>,
 }
 
 /// What a system does with drivers.
