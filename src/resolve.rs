@@ -46,7 +46,7 @@ pub use fabric::{Joined, fits, package_beside};
 pub use gpudirect::{GpuDirect, gpudirect};
 pub use known_host::KnownHost;
 pub use mig::MigRequest;
-pub use own_way::own_way;
+pub use own_way::{own_platform, own_way, own_way_here};
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
 pub use settings::{CONTAINER_HOST, ContainerRequest, ModuleKey, ModuleOption, Settings, TokenFile, Updates};

@@ -1,7 +1,7 @@
 //! The host that an image is checked against.
 
 use crate::causes;
-use crate::compat::{Database, EngineForm, PlatformDriver};
+use crate::compat::{Database, EngineForm};
 use crate::host::{ContainerHost, Facts, MachineKind};
 use crate::version::{ComputeCapability, DriverVersion};
 
@@ -20,18 +20,13 @@ pub struct Host {
     pub starters: Starters,
 }
 
-/// Where a host's driver comes from, as an instruction. None if gpusetup can install one.
-pub fn driver_from(facts: &Facts, database: &Database) -> Option<String> {
-    let os = &facts.os;
-    let platform = database.platform(&os.id, os.variant.as_deref(), &os.signs);
-    if let Some(platform) = platform.filter(|platform| platform.driver != PlatformDriver::Vendor) {
-        return Some(platform.text.clone());
-    }
+/// Where a host's driver comes from, as an instruction. None if gpusetup can install one, on a system without a way of its own.
+pub fn driver_from(facts: &Facts) -> Option<String> {
     match facts.machine.kind {
         MachineKind::Wsl2 => Some(causes::WSL2.to_owned()),
         MachineKind::Jetson => Some(causes::JETSON.to_owned()),
         MachineKind::Container => Some(causes::CONTAINER.to_owned()),
-        MachineKind::Physical | MachineKind::Virtual => os.immutable.then(|| causes::IMMUTABLE.to_owned()),
+        MachineKind::Physical | MachineKind::Virtual => facts.os.immutable.then(|| causes::IMMUTABLE.to_owned()),
     }
 }
 

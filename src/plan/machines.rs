@@ -7,12 +7,12 @@ use crate::causes::{self, Remedy};
 use crate::compat::{Database, Platform, PlatformDriver};
 use crate::host::{Facts, Gpu, MachineKind};
 use crate::ids::CheckId;
-use crate::resolve::{Change, Conflict, Hint, JetsonBoard, KnownHost, Request, known_card, own_way};
+use crate::resolve::{Change, Conflict, Hint, JetsonBoard, KnownHost, Request, own_platform, own_way_here};
 
 /// Refuses hosts on which gpusetup does not install drivers, and toolkits on systems that are an image.
 pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let (database, facts) = (host.database, host.facts);
-    if let Some(platform) = platform(database, facts) {
+    if let Some(platform) = own_platform(database, facts) {
         not_on_platform(platform, host, request)?;
     }
     if !request.driver.is_wanted() {
@@ -22,23 +22,11 @@ pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflic
     match facts.machine.kind {
         MachineKind::Wsl2 => Err(Conflict::blocked(CheckId::GS906, causes::WSL2).hint(without)),
         MachineKind::Jetson => Err(jetson(database, facts, without)),
-        _ if facts.os.immutable && platform(database, facts).is_none() => {
+        _ if facts.os.immutable && own_platform(database, facts).is_none() => {
             Err(Conflict::blocked(CheckId::GS908, causes::IMMUTABLE).hint(without))
         }
         MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => Ok(()),
     }
-}
-
-/// The system's own way to a driver, if it has one.
-fn platform<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Platform> {
-    let os = &facts.os;
-    database.platform(&os.id, os.variant.as_deref(), &os.signs)
-}
-
-/// The system's own way to a driver for the host's GPUs.
-fn way(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
-    let cards: Vec<_> = facts.gpus.iter().filter_map(|gpu| known_card(database, gpu).ok()).collect();
-    own_way(platform, cards.iter())
 }
 
 fn not_on_platform(platform: &Platform, host: &KnownHost, request: &Request) -> Result<(), Conflict> {
@@ -51,7 +39,7 @@ fn not_on_platform(platform: &Platform, host: &KnownHost, request: &Request) -> 
     };
     let mut conflict = Conflict::blocked(CheckId::GS908, sentence);
     if request.driver.is_wanted() {
-        conflict = conflict.hint(way(platform, host.database, host.facts).to_string());
+        conflict = conflict.hint(own_way_here(platform, host.database, host.facts).to_string());
     }
     if platform.driver == PlatformDriver::Unavailable {
         return Err(conflict.hint(Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit)));
@@ -137,7 +125,8 @@ fn outside(context: &StepContext) -> Option<String> {
 
 fn vendors_driver(database: &Database, context: &StepContext) -> Option<String> {
     let driver = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept())?;
-    let platform = platform(database, context.facts).filter(|platform| platform.driver == PlatformDriver::Vendor)?;
-    let own = way(platform, database, context.facts);
+    let platform =
+        own_platform(database, context.facts).filter(|platform| platform.driver == PlatformDriver::Vendor)?;
+    let own = own_way_here(platform, database, context.facts);
     Some(format!("{}: driver {} may not be the one that belongs to it; {own}", platform.why, driver.version))
 }

@@ -1,9 +1,22 @@
 //! The way to a driver on systems that get it from their own tools.
 
-use super::Card;
+use super::{Card, known_card};
 use crate::causes::Remedy;
-use crate::compat::{Platform, PlatformWay};
+use crate::compat::{Database, Platform, PlatformWay};
+use crate::host::Facts;
 use crate::text::quoted;
+
+/// The system with its own way to a driver that this host is, if it is one.
+pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Platform> {
+    let os = &facts.os;
+    database.platform(&os.id, os.variant.as_deref(), &os.signs)
+}
+
+/// The way to a driver for the GPUs of this host.
+pub fn own_way_here(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
+    let cards: Vec<_> = facts.gpus.iter().filter_map(|gpu| known_card(database, gpu).ok()).collect();
+    own_way(platform, cards.iter())
+}
 
 /// The way to a driver that supports all of these GPUs, or that none is known.
 pub fn own_way<'c>(platform: &Platform, cards: impl Iterator<Item = &'c Card> + Clone) -> Remedy {

@@ -3,12 +3,12 @@
 use super::super::host::{no_such_gpu, system_of};
 use super::super::options::{ColorOption, DatabaseOptions, JsonOption};
 use super::super::{Problem, print_json, print_text, width};
-use crate::compat::Database;
+use crate::compat::{Database, PlatformDriver};
 use crate::container::{self, Host, HostDriver, HostGpu, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
 use crate::host::{Facts, Gpu, Look, UNKNOWN_ARCHITECTURE, assumed_gpus, container_host, probe};
 use crate::render::container as rendered;
-use crate::resolve::known_card;
+use crate::resolve::{known_card, own_platform, own_way_here};
 use crate::system::System;
 use crate::text::quoted;
 use crate::version::DriverVersion;
@@ -111,12 +111,14 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
         .driver
         .as_ref()
         .map(|installed| HostDriver { name: installed.version.to_string(), releases: vec![installed.version] });
+    let platform = own_platform(database, &facts).filter(|platform| platform.driver != PlatformDriver::Vendor);
+    let own_way = platform.map(|platform| own_way_here(platform, database, &facts).text);
     let gpus = if gpus.is_empty() { &facts.gpus } else { &gpus };
     Ok(Host {
         driver: driver.or(installed),
         gpus: known(database, gpus),
         architecture: architecture(&facts, gpus, database),
-        driver_from: container::driver_from(&facts, database),
+        driver_from: own_way.or_else(|| container::driver_from(&facts)),
         starters: Starters::of(&container_host(system, database, None), database),
     })
 }

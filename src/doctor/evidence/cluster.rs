@@ -95,13 +95,13 @@ fn kubernetes(system: &System, database: &Database) -> Kubernetes {
     runtimes.extend(agent.filter(|agent| *agent != "kubelet").map(str::to_owned));
     // Docker does not run pods.
     let files = configurations(system, database).into_iter().filter(|(form, _)| *form != EngineForm::DaemonJson);
-    let files = files.map(|(_, file)| file.display().to_string());
+    let files: Vec<_> = files.map(|(_, file)| file.display().to_string()).collect();
     let names_nvidia = |file: &String| gives_gpus(&text(system, file));
     Kubernetes {
         agent: agent.map(str::to_owned),
         runtimes,
-        configured: files.filter(names_nvidia).collect(),
-        no_pods_by: serves_no_pods(&text(system, CONFIGURATIONS[0])).then(|| CONFIGURATIONS[0].to_owned()),
+        no_pods_by: files.iter().find(|file| serves_no_pods(&text(system, file))).cloned(),
+        configured: files.into_iter().filter(names_nvidia).collect(),
         driver_container: !names(system, "/run/nvidia/driver/usr").collect::<Vec<_>>().is_empty(),
         classes: classes(system, agent),
     }
