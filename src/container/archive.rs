@@ -47,7 +47,7 @@ pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Ve
     Ok(found)
 }
 
-/// With or without the registry and its folders before the name: `docker.io/nvidia/cuda:12.4.1-base-ubuntu22.04`.
+/// With or without the registry and its folders before the name: `registry.example/nvidia/cuda:12.4.1-base-ubuntu22.04`.
 fn is_called(image: &Image, name: &str) -> bool {
     let rest = image.name.as_ref().and_then(|own| own.strip_suffix(name));
     rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
