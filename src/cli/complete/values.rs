@@ -5,9 +5,9 @@ use crate::compat::{AddOn, Database};
 use crate::database::embedded;
 use crate::doctor::CHECKS;
 use crate::paths;
+use crate::system::System;
 use crate::text::count;
 use crate::version::CudaVersion;
-use std::path::Path;
 
 /// A value, and what to say of it where the shell shows that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,10 +172,9 @@ pub fn cuda(typed: &str) -> Vec<Candidate> {
 /// The toolkits that this host has, newest first: the folders `cuda-12.8` where toolkits are, or below the line's own `--prefix`.
 pub fn installed_toolkits(typed: &str, before: &[String]) -> Vec<Candidate> {
     let given = before.windows(2).rev().find(|two| two[0] == "--prefix").map(|two| two[1].as_str());
-    let prefix = Path::new(given.unwrap_or(paths::PREFIX));
-    let entries = std::fs::read_dir(prefix).into_iter().flatten().flatten();
-    let version = |name: &str| name.strip_prefix("cuda-")?.parse::<CudaVersion>().ok();
-    let mut found: Vec<_> = entries.filter_map(|entry| version(entry.file_name().to_str()?)).collect();
+    let names = System::live().list(given.unwrap_or(paths::PREFIX)).unwrap_or_default();
+    let version = |name: &String| name.strip_prefix("cuda-")?.parse::<CudaVersion>().ok();
+    let mut found: Vec<_> = names.iter().filter_map(version).collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
     completing(typed, found.iter().map(|version| Candidate::new(version.to_string(), "installed")))
 }
