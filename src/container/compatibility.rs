@@ -86,6 +86,10 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
         let reason = format!("the image is for a Jetson with a certain JetPack: {jetpack}");
         return Judgement::new(ImageAnswer::Unknown, reason);
     }
+    if let (true, Some(text)) = (needs.cuda.is_empty(), &needs.cuda_text) {
+        let reason = format!("its configuration says that it has CUDA {}, which is no version", quoted(text));
+        return Judgement::new(ImageAnswer::Unknown, reason);
+    }
     if needs.cuda.is_empty() && needs.demands.is_empty() {
         return without_cuda(name, image);
     }
@@ -109,8 +113,19 @@ fn without_driver(needs: &Needs, host: &Host, database: &Database) -> Judgement 
     judgement
 }
 
+/// The processors of a host that nothing is known of.
+const USUAL: &str = "amd64";
+
+/// The judgement if it is for another operating system or other processors than the host's.
 fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement> {
-    let (of_image, of_host) = (image.architecture.as_ref()?, host.architecture.as_ref()?);
+    if let Some(system) = image.system.as_ref().filter(|system| *system != "linux") {
+        return Some(Judgement::new(ImageAnswer::DoesNotRun, format!("the image is for {system}, not for Linux")));
+    }
+    let of_image = image.architecture.as_ref()?;
+    let Some(of_host) = &host.architecture else {
+        let reason = format!("the image is for {of_image} processors, and those of this host are not known");
+        return (of_image != USUAL).then(|| Judgement::new(ImageAnswer::Unknown, reason));
+    };
     if of_image == of_host {
         return None;
     }

@@ -18,6 +18,8 @@ pub struct Image {
     pub variables: BTreeMap<String, String>,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+    /// The operating system that it is for, `linux`.
+    pub system: Option<String>,
     /// The processors that it is for, `amd64`.
     pub architecture: Option<String>,
     /// Where the description came from: a file, or an engine.
@@ -94,11 +96,15 @@ pub fn of_config(value: &Value, from: String) -> Image {
         |entry: &Value| entry.as_str()?.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     let labels = inner("Labels").and_then(Value::as_object).into_iter().flatten();
     let label = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
-    let architecture = value.get("architecture").or_else(|| value.get("Architecture")).and_then(Value::as_str);
+    let word = |name: [&str; 2]| {
+        let word = name.iter().find_map(|name| value.get(name)).and_then(Value::as_str);
+        word.filter(|word| !word.is_empty()).map(str::to_owned)
+    };
     Image {
         variables: variables.filter_map(variable).collect(),
         labels: labels.filter_map(label).collect(),
-        architecture: architecture.filter(|name| !name.is_empty()).map(str::to_owned),
+        system: word(["os", "Os"]),
+        architecture: word(["architecture", "Architecture"]),
         from,
         ..Image::default()
     }

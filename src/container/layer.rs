@@ -1,6 +1,6 @@
 //! A layer of an image: the names of its files that matter here, and of those that it removes from the layers below.
 
-use super::tar_entries::Entries;
+use super::tar_entries::{Entries, filled};
 use crate::system::interrupt;
 use crate::zst;
 use std::io::{self, BufRead, BufReader, Read};
@@ -79,10 +79,13 @@ impl Layer {
 
 /// What is in a file, which may be packed.
 pub fn unpacked<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let start = from.fill_buf()?;
+    // A buffer may hold less than this at first.
+    let mut start = [0; 4];
+    let read = filled(&mut from, &mut start)?;
+    let all = io::Cursor::new(start).take(read as u64).chain(from);
     Ok(match start {
-        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zst::Decoder::with_buffer(from)?.window(WINDOW)?),
-        _ => Box::new(from),
+        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(all)),
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zst::Decoder::with_buffer(all)?.window(WINDOW)?),
+        _ => Box::new(all),
     })
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 pub struct Needs {
     /// The CUDA in it: one version, or each that it may be, oldest first. Empty if nothing says that it has CUDA.
     pub cuda: Vec<CudaVersion>,
-    /// The same, for people.
+    /// The same, for people; the configuration's own words where they are no version.
     pub cuda_text: Option<String>,
     /// The file that shows its CUDA, if its configuration does not.
     pub shown_by: Option<String>,
@@ -44,12 +44,12 @@ impl Needs {
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
         let mut needs =
             Self { cuda: Vec::new(), cuda_text: None, shown_by: None, compat: compat(image), demands, is_disabled };
-        needs.add_configured(image);
+        needs.add_configured(image, database);
         needs.add_files(image, database);
         needs
     }
 
-    fn add_configured(&mut self, image: &Image) {
+    fn add_configured(&mut self, image: &Image, database: &Database) {
         // Of NVIDIA's images: 12.4.1, and packages' versions such as 12.4.127-1.
         let named = variable(image, "CUDA_VERSION")
             .or_else(|| image.labels.get("com.nvidia.cuda.version").map(String::as_str))
@@ -59,6 +59,10 @@ impl Needs {
             let first = self.demands.iter().find(|(name, _)| name == "NVIDIA_REQUIRE_CUDA")?;
             version(first.1.split(' ').next()?.strip_prefix("cuda>=")?)
         };
+        if let Some(major) = named.and_then(|text| text.parse().ok()) {
+            (self.cuda, self.cuda_text) = (of_major(major, database), named.map(str::to_owned));
+            return;
+        }
         let cuda = named.and_then(version).or_else(demanded);
         self.cuda_text = named.map(str::to_owned).or_else(|| cuda.map(|cuda| cuda.series().to_string()));
         self.cuda = cuda.into_iter().collect();
@@ -82,12 +86,17 @@ impl Needs {
         }
         let known = self.cuda.first().map(|cuda| cuda.major);
         if let Some((major, file)) = major.max().filter(|(major, _)| known.is_none_or(|other| *major > other)) {
-            let of_major = database.cuda.iter().map(|release| release.version.series()).filter(|s| s.major == major);
-            self.cuda = of_major.collect::<BTreeSet<_>>().into_iter().collect();
+            self.cuda = of_major(major, database);
             self.cuda_text = Some(major.to_string());
             self.shown_by = Some(file.clone());
         }
     }
+}
+
+/// The series of a major version, oldest first.
+fn of_major(major: u16, database: &Database) -> Vec<CudaVersion> {
+    let all = database.cuda.iter().map(|release| release.version.series());
+    all.filter(|series| series.major == major).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn variable<'a>(image: &'a Image, name: &str) -> Option<&'a str> {

@@ -165,7 +165,7 @@ fn skip(from: &mut impl Read, count: u64) -> io::Result<()> {
 }
 
 /// Fills a block as far as the input goes: how many bytes that are.
-fn filled(from: &mut impl Read, block: &mut [u8]) -> io::Result<usize> {
+pub fn filled(from: &mut impl Read, block: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < block.len() {
         match from.read(&mut block[filled..]) {

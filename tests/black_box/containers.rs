@@ -611,6 +611,10 @@ fn files_are_read() {
             "services:\n  model:\n    image: x\n    gpus:\n      - driver: nvidia\n        count: 2\n",
             "docker run --gpus 2 x",
         ),
+        (
+            "x-gpu: &gpu {driver: nvidia, count: 2, capabilities: [gpu]}\nx-env: &env\n  VER: 12\n  DEBUG: true\nservices:\n  a:\n    image: x\n    environment: *env\n    deploy:\n      resources:\n        reservations:\n          devices: [*gpu]\n",
+            "docker run --gpus 2 -e DEBUG=true -e VER=12 x",
+        ),
         // https://github.com/NVIDIA/nvidia-container-runtime/issues/190
         (
             "version: '3.8'\nservices:\n  runtime_test:\n    image: ubuntu:20.04\n    runtime: nvidia\n    environment:\n      - NVIDIA_VISIBLE_DEVICES=all\n    tty: true\n    command:\n      - bash\n      - -c\n      - nvidia-smi -L\n",

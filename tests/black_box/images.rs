@@ -199,6 +199,10 @@ fn an_image_for_other_processors_does_not_run() {
     let host = Tree::ubuntu_24_04().arch(183);
     host.write("usr/bin/dockerd", "");
     assert_eq!(answer(&check_on(&host, &arm, "580.95.05", "a100-sxm4-40gb")), "runs");
+    let mut windows = config(&[("CUDA_VERSION", "12.4.1")]);
+    windows["os"] = json!("windows");
+    let windows = place.file("windows.tar", &docker_archive(&windows));
+    assert_eq!(place.answer(&windows, "580.95.05", "a100-sxm4-40gb"), "does-not-run");
     // This GPU exists in machines with ARM processors only.
     assert_eq!(place.answer(&arm, "580.95.05", "gh200"), "runs");
 }
@@ -222,6 +226,12 @@ fn files_say_which_cuda_an_image_has() {
     // A wheel that is newer than the CUDA of the base image.
     let both = with_layer(&config(&[("CUDA_VERSION", "11.8.0")]), &layer(&[wheel]));
     assert_eq!(place.answer(&place.file("both.tar", &both), "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    for (version, driver, expected) in
+        [("12", "535.261.03", "runs"), ("12", "470.256.02", "does-not-run"), ("latest", "580.95.05", "unknown")]
+    {
+        let image = place.image("version.tar", &[("CUDA_VERSION", version)]);
+        assert_eq!(place.answer(&image, driver, "a100-sxm4-40gb"), expected, "{version}");
+    }
     let none = place.image("none.tar", &[("PATH", "/bin")]);
     assert_eq!(place.answer(&none, "580.95.05", "a100-sxm4-40gb"), "needs-no-cuda");
 }
@@ -356,7 +366,13 @@ fn every_form_of_an_image_is_read() {
         ("index.json", index.as_bytes()),
         ("oci-layout", b"{}"),
     ]);
+    // Layers of a registry are packed, also in an archive.
+    let wheel = layer(&["opt/nvidia_cuda_runtime_cu11-11.2.152.dist-info/METADATA"]);
+    let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&wheel).expect("packed");
     let files = [
+        place.file("layer.gz.tar", &with_layer(&config, &packed.finish().expect("packed"))),
+        place.file("layer.zst.tar", &with_layer(&config, &zstd::encode_all(&wheel[..], 1).expect("packed"))),
         place.file("docker.tar", &docker),
         place.file("docker.tar.gz", &gzip.finish().expect("packed")),
         place.file("docker.tar.zst", &zstd),

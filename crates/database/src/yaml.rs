@@ -160,8 +160,9 @@ impl Node {
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Spanned { value, referenced, .. } = Spanned::deserialize(deserializer)?;
-        Ok(Self { place: referenced, value })
+        // Of an alias, the place that it stands for.
+        let Spanned { value, defined, .. } = Spanned::deserialize(deserializer)?;
+        Ok(Self { place: defined, value })
     }
 }
 
@@ -401,6 +402,9 @@ mod tests {
         let words = |all: [&str; 4]| all.map(|word| Some(word.to_owned())).to_vec();
         assert_eq!(read["12.10"], words(["no", "1.10", "x", "0o7"]));
         assert_eq!(read["7"], [None]);
+        let aliases = "a: &a [no, 1.10, \"x\"]\nb: *a\nc: [&n 0o7, *n]\n";
+        let read: BTreeMap<String, Vec<String>> = read_texts(aliases).expect("it is sound");
+        assert_eq!((&read["b"], read["c"].as_slice()), (&read["a"], &["0o7".to_owned(), "0o7".to_owned()][..]));
     }
 
     #[test]
