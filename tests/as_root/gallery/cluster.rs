@@ -42,7 +42,7 @@ pub const CASES: &[Case] = &[
         "Slurm lets every job use every GPU",
         "slurm; sed -i /ConstrainDevices/d /etc/slurm/cgroup.conf",
         &["GS813 warn"],
-        "GS813: echo ConstrainDevices=yes",
+        "GS813: sudo touch /etc/slurm/cgroup.conf",
     )
     .on(Stage::Slurm)
     .ready(SLURM),
