@@ -13,8 +13,21 @@ pub const OID: u8 = 0x06;
 pub const TAGGED: u8 = 0xa0;
 const OCTETS: u8 = 0x04;
 const BITS: u8 = 0x03;
-/// `rsaEncryption`, 1.2.840.113549.1.1.1.
+/// `pkcs-1`, 1.2.840.113549.1.1: the beginning of all algorithms with RSA.
+const PKCS_1: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1];
+/// `rsaEncryption`, the first of them.
 const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
+/// `sha256WithRSAEncryption` (11), `sha384WithRSAEncryption`, `sha512WithRSAEncryption` and `sha224WithRSAEncryption` (14): RSA with the
+/// padding of PKCS#1 v1.5 (RFC 4055, section 5).
+const RSA_SHA2: std::ops::RangeInclusive<u8> = 11..=14;
+/// The kinds of keys that openssl makes beside RSA, by their `AlgorithmIdentifier` (RFC 3279, 4055 and 8410).
+const OTHER_KEYS: [(&[u8], &str); 5] = [
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10], "RSASSA-PSS"),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1], "elliptic-curve"),
+    (&[0x2a, 0x86, 0x48, 0xce, 0x38, 4, 1], "DSA"),
+    (&[0x2b, 0x65, 0x70], "Ed25519"),
+    (&[0x2b, 0x65, 0x71], "Ed448"),
+];
 const UTC_TIME: u8 = 0x17;
 const EXTENSIONS: u8 = 0xa3;
 /// `id-at-commonName`, 2.5.4.3.
@@ -37,6 +50,8 @@ pub struct Certificate<'a> {
     pub signs_code: Option<bool>,
     /// The public key: a whole `SubjectPublicKeyInfo`.
     pub public_key: &'a [u8],
+    /// The object identifier of the algorithm with which it is signed.
+    pub signature: &'a [u8],
 }
 
 impl<'a> Certificate<'a> {
@@ -51,9 +66,13 @@ impl<'a> Certificate<'a> {
             rest = element(rest)?.2;
         }
         // Serial number, algorithm, issuer.
+        let mut signature = None;
         for expected in [INTEGER, SEQUENCE, SEQUENCE] {
-            let (tag, _, after) = element(rest)?;
+            let (tag, content, after) = element(rest)?;
             rest = (tag == expected).then_some(after)?;
+            if expected == SEQUENCE && signature.is_none() {
+                signature = Some(inside(content, OID)?);
+            }
         }
         let (_, validity, rest) = element(rest)?;
         let mut times = elements(validity).map(time);
@@ -68,8 +87,24 @@ impl<'a> Certificate<'a> {
             not_after,
             signs_code: extensions.and_then(signs_code),
             public_key,
+            signature: signature?,
         })
     }
+
+    /// Whether its signature is RSA with the padding of PKCS#1 v1.5 and a sum of SHA-2.
+    pub fn is_signed_by_rsa_sha2(&self) -> bool {
+        self.signature.strip_prefix(&PKCS_1).is_some_and(|rest| matches!(rest, [n] if RSA_SHA2.contains(n)))
+    }
+}
+
+/// The kind of a key that is no RSA key, from a whole `SubjectPublicKeyInfo`, in the field's word; None for an RSA key.
+pub fn other_kind(public_key: &[u8]) -> Option<&'static str> {
+    let kind = inside(public_key, SEQUENCE).and_then(|whole| inside(whole, SEQUENCE));
+    let kind = kind.and_then(|algorithm| inside(algorithm, OID)).unwrap_or_default();
+    if kind == RSA {
+        return None;
+    }
+    Some(OTHER_KEYS.iter().find(|(id, _)| *id == kind).map_or("unknown", |(_, name)| *name))
 }
 
 /// The bits of an RSA key's modulus, from a whole `SubjectPublicKeyInfo`; None for keys of other kinds.
@@ -180,8 +215,9 @@ mod tests {
         assert!(read.not_before < read.not_after && read.not_before.starts_with("20"), "{read:?}");
         let (der, _) = made(&["-addext", "extendedKeyUsage=serverAuth"]);
         assert_eq!(Certificate::of(&der).map(|c| c.signs_code), Some(Some(false)));
-        let (mut der, _) = made(&[]);
-        assert_eq!(Certificate::of(&der).map(|c| c.signs_code), Some(None));
+        let (mut der, public) = made(&[]);
+        let read = Certificate::of(&der).expect("a certificate");
+        assert_eq!((read.signs_code, read.is_signed_by_rsa_sha2(), other_kind(&public)), (None, true, None));
         // Each byte is changed in turn: parsing must always end.
         for at in 0..der.len() {
             for with in [0, SEQUENCE, 0x84, 0xff] {
@@ -193,6 +229,21 @@ mod tests {
         }
         der.push(0);
         assert_eq!(Certificate::of(&der), None, "something follows it");
+    }
+
+    #[test]
+    fn kinds_of_keys_and_signatures_are_told_apart() {
+        for (options, kind) in [
+            (["-newkey", "ed25519"].as_slice(), Some("Ed25519")),
+            (["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"].as_slice(), Some("elliptic-curve")),
+            (["-sha256", "-sigopt", "rsa_padding_mode:pss"].as_slice(), None),
+        ] {
+            let (der, public) = made(options);
+            let read = Certificate::of(&der).expect("a certificate");
+            assert_eq!((other_kind(&public), read.is_signed_by_rsa_sha2()), (kind, false), "{options:?}");
+        }
+        let (der, _) = made(&["-sha512"]);
+        assert!(Certificate::of(&der).is_some_and(|read| read.is_signed_by_rsa_sha2()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! reboot, when the driver does not load.
 
 use super::Problem;
-use crate::certificate::{Certificate, rsa_bits};
+use crate::certificate::{Certificate, SEQUENCE, other_kind, rsa_bits};
 use crate::resolve::ModuleKey;
 use crate::sum::sha256;
 use crate::system::input;
@@ -39,14 +39,26 @@ pub fn checked(key: &Path, certificate: &Path) -> Result<ModuleKey, Problem> {
         if is_private_key(&der) {
             return Err(exchanged(&key, &certificate));
         }
+        if der.first() == Some(&SEQUENCE) {
+            return Err(refused("mok-cert", &certificate, &"is not one whole certificate in DER"));
+        }
         let path = quoted_path(&certificate);
         let problem = refused("mok-cert", &certificate, &"is not a certificate in DER");
         return Err(problem.attempt(format!("openssl x509 -in {path} -outform DER -out {path}.der")));
     };
-    if let Some(why) = unfit(&read, &now) {
+    if let Some(why) = unfit_now(&read, &now) {
         return Err(refused("mok-cert", &certificate, &why));
     }
-    private(&key, &trust).map_err(|why| refused("mok-key", &key, &why))?;
+    if let Some(why) = unfit_key(&read) {
+        return Err(refused("mok-cert", &certificate, &why).attempt(new_pair(&key)));
+    }
+    let bytes = private(&key, &trust).map_err(|why| refused("mok-key", &key, &why))?;
+    if bytes.first() == Some(&SEQUENCE) {
+        let path = quoted_path(&key);
+        let problem =
+            refused("mok-key", &key, &"is in DER, and the kernel's sign-file reads private keys in PEM alone");
+        return Err(problem.attempt(format!("sudo openssl pkey -inform DER -in {path} -out {path}.pem")));
+    }
     if public_key_of(&key)? != read.public_key {
         let why = format!("is not the key of {}", certificate.display());
         return Err(refused("mok-key", &key, &why));
@@ -74,20 +86,49 @@ fn exchanged(key: &Path, certificate: &Path) -> Problem {
 const RSA_BITS: usize = 2048;
 
 /// Why a certificate cannot sign modules at a time, as `YYYYMMDDhhmmss`.
-fn unfit(certificate: &Certificate, now: &str) -> Option<String> {
+fn unfit_now(certificate: &Certificate, now: &str) -> Option<String> {
     let day = |time: &str| format!("{}-{}-{}", &time[..4], &time[4..6], &time[6..8]);
     match certificate {
         Certificate { signs_code: Some(false), .. } => Some("is not for signing code (extendedKeyUsage)".to_owned()),
         one if one.not_after.as_str() < now => Some(format!("expired on {}", day(&one.not_after))),
         one if one.not_before.as_str() > now => Some(format!("is not valid before {}", day(&one.not_before))),
-        one => rsa_bits(one.public_key)
-            .filter(|bits| *bits < RSA_BITS)
-            .map(|bits| format!("has an RSA key of {bits} bits; it needs {RSA_BITS} or more")),
+        _ => None,
     }
 }
 
-/// Whether nobody but root can read a key.
-fn private(key: &Path, trust: &Trust) -> Result<(), String> {
+/// Why modules cannot be signed with a certificate's key, or not every kernel reads the certificate. The kernel's sign-file cannot sign
+/// with Ed25519 and DSA, and the kernel's parser of certificates (crypto/asymmetric_keys/x509_cert_parser.c) knew RSA alone for long.
+fn unfit_key(certificate: &Certificate) -> Option<String> {
+    if let Some(kind) = other_kind(certificate.public_key) {
+        return Some(format!(
+            "has a key of the kind {kind}: modules need an RSA key, because the kernel's sign-file or older kernels take no other"
+        ));
+    }
+    match rsa_bits(certificate.public_key) {
+        Some(bits) if bits < RSA_BITS => {
+            Some(format!("has an RSA key of {bits} bits; it needs {RSA_BITS} or more"))
+        }
+        _ if !certificate.is_signed_by_rsa_sha2() => Some(
+            "is not signed by RSA (PKCS#1 v1.5) with SHA-2, and not every kernel reads other signatures of certificates"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// The command that makes a pair that works, beside the key.
+fn new_pair(key: &Path) -> String {
+    let at = |name: &str| quoted_path(&key.with_file_name(name));
+    format!(
+        "sudo openssl req -new -x509 -nodes -newkey rsa:2048 -sha256 -days 3650 -subj /CN=modules -addext extendedKeyUsage=codeSigning \
+         -keyout {} -outform DER -out {}",
+        at("rsa-modules.key"),
+        at("rsa-modules.der")
+    )
+}
+
+/// The bytes of a key, if nobody but root can read it.
+fn private(key: &Path, trust: &Trust) -> Result<Vec<u8>, String> {
     let open = input::open_trusted(key, trust).map_err(|e| format!("cannot be used: {e}"))?;
     let meta = open.metadata().map_err(|e| format!("cannot be looked at: {e}"))?;
     let path = quoted_path(key);
@@ -98,7 +139,7 @@ fn private(key: &Path, trust: &Trust) -> Result<(), String> {
             meta.uid()
         ));
     }
-    Ok(())
+    input::bytes(open, key, MOST).map_err(|e| format!("cannot be used: {e}"))
 }
 
 /// The public half of a private key, as `SubjectPublicKeyInfo`.
@@ -162,11 +203,16 @@ mod tests {
         let pem = dir.path().join("good.pem");
         fs::write(&pem, "-----BEGIN CERTIFICATE-----\n").expect("written");
         assert!(said(&key, &pem).contains("is not a certificate in DER"));
+        let two = dir.path().join("two.der");
+        fs::write(&two, [der.as_slice(), &der].concat()).expect("written");
+        assert!(said(&key, &two).contains("is not one whole certificate"), "{}", said(&key, &two));
         let swapped = checked(&certificate, &key).expect_err("each is the other's");
         assert!(swapped.message.contains("--mok-key and --mok-cert are exchanged"), "{}", swapped.message);
         assert!(swapped.tries[0].ends_with(&format!("--mok-cert {}", certificate.display())), "{:?}", swapped.tries);
         let (short, weak) = made(dir.path(), "short", &["-newkey", "rsa:1024"]);
         assert!(said(&short, &weak).contains("has an RSA key of 1024 bits"), "{}", said(&short, &weak));
+        let again = checked(&short, &weak).expect_err("short");
+        assert!(again.tries[0].contains("-newkey rsa:2048") && again.tries[0].contains("rsa-modules.der"), "{again:?}");
         let odd = dir.path().join("a b.der");
         fs::copy(&certificate, &odd).expect("copied");
         assert!(said(&key, &odd).contains("other characters"));
@@ -177,6 +223,36 @@ mod tests {
     }
 
     #[test]
+    fn only_rsa_keys_in_pem_are_taken() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let curve = |name: &'static str| vec!["-newkey", "ec", "-pkeyopt", name];
+        for (name, options, why) in [
+            ("ed", vec!["-newkey", "ed25519"], "of the kind Ed25519"),
+            ("p256", curve("ec_paramgen_curve:P-256"), "of the kind elliptic-curve"),
+            ("k1", curve("ec_paramgen_curve:secp256k1"), "of the kind elliptic-curve"),
+            ("pss", vec!["-newkey", "rsa-pss", "-pkeyopt", "rsa_keygen_bits:2048"], "of the kind RSASSA-PSS"),
+            ("padded", vec!["-sha256", "-sigopt", "rsa_padding_mode:pss"], "not signed by RSA (PKCS#1 v1.5)"),
+        ] {
+            let (key, certificate) = made(dir.path(), name, &options);
+            let problem = checked(&key, &certificate).expect_err(name);
+            assert!(problem.message.contains(why), "{}", problem.message);
+            assert!(problem.tries[0].contains("openssl req "), "{:?}", problem.tries);
+        }
+        let (key, certificate) = made(dir.path(), "good", &[]);
+        let der = dir.path().join("key.der");
+        let output = Command::new("openssl")
+            .args(["pkey", "-outform", "DER", "-in"])
+            .arg(&key)
+            .arg("-out")
+            .arg(&der)
+            .output()
+            .expect("openssl is there");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::set_permissions(&der, fs::Permissions::from_mode(0o600)).expect("changed");
+        assert!(said(&der, &certificate).contains("key.der is in DER"), "{}", said(&der, &certificate));
+    }
+
+    #[test]
     fn a_certificate_counts_between_its_dates() {
         let valid = Certificate {
             name: String::new(),
@@ -184,8 +260,9 @@ mod tests {
             not_after: "20260101000000".to_owned(),
             signs_code: None,
             public_key: &[],
+            signature: &[],
         };
-        let unfit = |now: &str| super::unfit(&valid, now);
+        let unfit = |now: &str| unfit_now(&valid, now);
         assert_eq!(unfit("20250601000000"), None);
         assert_eq!(unfit("20241231235959").as_deref(), Some("is not valid before 2025-01-01"));
         assert_eq!(unfit("20260101000001").as_deref(), Some("expired on 2026-01-01"));
