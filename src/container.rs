@@ -41,5 +41,5 @@ pub use host::{Host, HostDriver, HostGpu, Starters, driver_from};
 pub use image::{Image, ImageError, in_engine};
 pub use judgement::ImageAnswer;
 pub use request::{Device, Gpus, Request};
-pub use translation::{Found, SCHEMA, Translated, TranslatedRequest, read, read_words, translated};
+pub use translation::{Found, SCHEMA, Translated, TranslatedRequest, joined, read, read_words, translated};
 pub use unreadable::Unreadable;

@@ -1,6 +1,6 @@
 //! Command lines of Apptainer and Singularity: `--nv` gives all GPUs, and variables tell CUDA which of them to use.
 
-use super::asked::{Asked, CommandLine, Variables, is_requirement};
+use super::asked::{Asked, CommandLine, ENTRYPOINT, Variables, is_requirement};
 use super::flags::Flag;
 use super::request::{Gpus, Request};
 use super::shell_words::Word;
@@ -58,6 +58,17 @@ pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unre
         .map(|flag| flag.name)
         .filter(|name| !["--nv", "--nvccli"].contains(&name.as_str()))
         .collect();
+    match line.verb.first().map(|verb| verb.text.as_str()) {
+        // It runs its command in place of the image's entrypoint.
+        Some("exec") if !line.arguments.is_empty() => {
+            let program = line.arguments.remove(0);
+            line.flags.push(Flag::of(ENTRYPOINT, program));
+        }
+        Some("shell") => {
+            notes.push("apptainer shell opens a shell in the container, which the others do not".to_owned())
+        }
+        _ => {}
+    }
     line.verb = vec![Word::of("run")];
     let name = |word: &Word| word.text.split('=').next().unwrap_or_default().to_owned();
     line.before.retain(|word| !OF_APPTAINER.contains(&&*name(word)));

@@ -64,6 +64,13 @@ impl CommandLine {
     pub fn entrypoint(&self) -> Option<&Flag> {
         self.flags.iter().rfind(|flag| flag.name == ENTRYPOINT)
     }
+
+    /// The whole command that runs in place of the image's entrypoint, if the request names it: what other programs call it.
+    pub fn whole_command(&self) -> Option<Vec<Word>> {
+        let program = self.entrypoint()?.value_word();
+        let program = Some(program).filter(|word| !word.text.is_empty());
+        Some(program.into_iter().chain(self.arguments.iter().cloned()).collect())
+    }
 }
 
 /// The option that replaces the image's entrypoint.

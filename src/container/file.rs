@@ -32,17 +32,35 @@ pub fn read(text: &str) -> Result<Vec<Named>, Unreadable> {
             yaml::read_texts(&document).map_err(|e| Unreadable::new(format!("the file cannot be read: {e}")))?;
         if let Some(services) = value.get("services").and_then(Value::as_object) {
             for (name, service) in services {
-                found.extend(self::service(service)?.map(|asked| (name.clone(), asked)));
+                let asked = self::service(service).map_err(|e| of_part("service", name, e))?;
+                found.extend(asked.map(|asked| (name.clone(), asked)));
             }
         } else if let Some(pod) = pod(&value) {
             found.extend(containers(pod)?);
         }
     }
-    match found.is_empty() {
-        true => Err(Unreadable::new("the file asks for no GPU")
-            .hint("Compose asks with deploy.resources.reservations.devices, gpus or runtime: nvidia; Kubernetes with nvidia.com/gpu among a container's limits")),
-        false => Ok(found),
+    if found.is_empty() { Err(asks_for_none(text)) } else { Ok(found) }
+}
+
+fn asks_for_none(text: &str) -> Unreadable {
+    let none = Unreadable::new("the file asks for no GPU")
+        .hint("Compose asks with deploy.resources.reservations.devices, gpus or runtime: nvidia; Kubernetes with nvidia.com/gpu among a container's limits");
+    if !text.contains("runtimeClassName") {
+        return none;
     }
+    none.hint("a runtime class gives GPUs only to a container whose NVIDIA_VISIBLE_DEVICES names them, and the file does not have that of the image")
+}
+
+/// A failure in a part of the file, which it names.
+fn of_part(kind: &str, name: &str, e: Unreadable) -> Unreadable {
+    Unreadable { says: format!("{kind} {name}: {}", e.says), ..e }
+}
+
+/// Refuses what Compose has to write out first.
+fn written_out(says: String) -> Unreadable {
+    let mut unreadable = Unreadable::new(says).hint("let Compose write the file out, with all values");
+    unreadable.tries.push("docker compose config | gpusetup container translate -".to_owned());
+    unreadable
 }
 
 /// The documents of a file.
@@ -65,8 +83,7 @@ fn documents(text: &str) -> Vec<String> {
 fn literal(text: &str) -> Result<String, Unreadable> {
     let without = text.replace("$$", "");
     if without.contains('$') {
-        return Err(Unreadable::new(format!("Compose replaces a part of {text:?}"))
-            .hint("write the values: docker compose config > compose.yaml"));
+        return Err(written_out(format!("Compose replaces a part of {text:?}")));
     }
     Ok(text.replace("$$", "$"))
 }
@@ -86,6 +103,9 @@ const KEYS: [&str; 8] =
 /// What a service asks for; none if it asks for no GPU.
 fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
     let Some(keys) = service.as_object() else { return Ok(None) };
+    if keys.contains_key("extends") {
+        return Err(written_out("it extends another service, so its own keys do not say what it asks for".to_owned()));
+    }
     let variables = environment(keys.get("environment"));
     let reservations = service.pointer("/deploy/resources/reservations/devices").and_then(Value::as_array);
     let mut all = Vec::new();
@@ -96,13 +116,14 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
     }
     let mut from = "compose";
     match keys.get("gpus") {
+        None | Some(Value::Null) => {}
         Some(Value::String(word)) if word == "all" => all.push((Gpus::All, None)),
         Some(Value::Array(entries)) => {
             for entry in entries {
                 all.push(reservation(entry)?);
             }
         }
-        _ => {}
+        Some(other) => return Err(no_list(other)),
     }
     if keys.contains_key("gpus") {
         from = "compose-gpus";
@@ -156,6 +177,18 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
     let asked = asked(image, (program, command), &values, left_out)?;
     let named = named.or_else(|| of_variables(&values));
     Ok(Some(Asked { request: Request { gpus, capabilities: named, ..asked.request }, from, notes, ..asked }))
+}
+
+/// The refusal of `gpus: 2`: Compose takes the word `all` or a list (<https://docs.docker.com/reference/compose-file/services/#gpus>).
+fn no_list(value: &Value) -> Unreadable {
+    let written = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let unreadable = Unreadable::new(format!("gpus: {written} is not valid in Compose, which takes all or a list"));
+    match written.trim().parse::<u32>() {
+        Ok(count @ 1..=super::request::MOST_GPUS) => {
+            unreadable.hint(format!("for a number of GPUs: gpus: [{{driver: nvidia, count: {count}}}]"))
+        }
+        _ => unreadable.hint("for all GPUs: gpus: all"),
+    }
 }
 
 /// Whether a reservation is of NVIDIA's devices.
@@ -254,41 +287,48 @@ fn pod(value: &Value) -> Option<&Map<String, Value>> {
     value.pointer(place.strip_suffix("/containers")?)?.as_object()
 }
 
+/// The containers of a pod that ask for GPUs. `runtimeClassName: nvidia` alone gives none: NVIDIA's runtime adds devices only where
+/// `NVIDIA_VISIBLE_DEVICES` names them.
 fn containers(pod: &Map<String, Value>) -> Result<Vec<Named>, Unreadable> {
-    let class = pod.get("runtimeClassName").and_then(Value::as_str);
     let mut found = Vec::new();
     let lists = ["containers", "initContainers"].into_iter().filter_map(|key| pod.get(key)?.as_array());
     for container in lists.flatten() {
-        let Some((gpus, of_class)) = limits(container, class)? else { continue };
-        let variables = PodVariables::of(container)?;
-        const KEYS: [&str; 6] = ["name", "image", "args", "env", "resources", "command"];
-        let keys = container.as_object().into_iter().flat_map(Map::keys).cloned();
-        let left_out = keys.filter(|key| !KEYS.contains(&key.as_str()));
-        let left_out = left_out.chain(variables.unknown.iter().map(|name| format!("the variable {name}"))).collect();
-        let words = |key: &str| -> Result<Vec<_>, Unreadable> {
-            let texts = texts(container.get(key)).into_iter();
-            texts.map(|text| Ok(Word::of(variables.expanded(text)?))).collect()
-        };
-        // An empty list is none.
-        let program = Some(words("command")?).filter(|words| !words.is_empty());
-        let args = words("args")?;
-        let image = container.get("image").and_then(Value::as_str).map(str::to_owned);
         let name = container.get("name").and_then(Value::as_str).unwrap_or("container").to_owned();
-        let asked = asked(image, (program, args), &variables.known, left_out)?;
-        let mut notes = Vec::new();
-        if of_class {
-            notes.push(
-                "without a limit the scheduler does not know of the GPUs: other pods may get the same ones".to_owned(),
-            );
-        }
-        let request = Request { gpus, capabilities: of_variables(&variables.known), ..asked.request };
-        found.push((name, Asked { request, from: "kubernetes", notes, ..asked }));
+        let asked = self::container(container).map_err(|e| of_part("container", &name, e))?;
+        found.extend(asked.map(|asked| (name, asked)));
     }
     Ok(found)
 }
 
-/// The GPUs among the limits of a container, and whether only the runtime class gives them.
-fn limits(container: &Value, class: Option<&str>) -> Result<Option<(Gpus, bool)>, Unreadable> {
+/// What a container of a pod asks for; none if it asks for no GPU.
+fn container(container: &Value) -> Result<Option<Asked>, Unreadable> {
+    const KEYS: [&str; 6] = ["name", "image", "args", "env", "resources", "command"];
+    let Some((gpus, of_variable)) = limits(container)? else { return Ok(None) };
+    let variables = PodVariables::of(container)?;
+    let keys = container.as_object().into_iter().flat_map(Map::keys).cloned();
+    let left_out = keys.filter(|key| !KEYS.contains(&key.as_str()));
+    let left_out = left_out.chain(variables.unknown.iter().map(|name| format!("the variable {name}"))).collect();
+    let words = |key: &str| -> Result<Vec<_>, Unreadable> {
+        let texts = texts(container.get(key)).into_iter();
+        texts.map(|text| Ok(Word::of(variables.expanded(text)?))).collect()
+    };
+    // An empty list is none.
+    let program = Some(words("command")?).filter(|words| !words.is_empty());
+    let args = words("args")?;
+    let image = container.get("image").and_then(Value::as_str).map(str::to_owned);
+    let asked = asked(image, (program, args), &variables.known, left_out)?;
+    let mut notes = Vec::new();
+    if of_variable {
+        notes.push(
+            "without a limit the scheduler does not know of the GPUs: other pods may get the same ones".to_owned(),
+        );
+    }
+    let request = Request { gpus, capabilities: of_variables(&variables.known), ..asked.request };
+    Ok(Some(Asked { request, from: "kubernetes", notes, ..asked }))
+}
+
+/// The GPUs among the limits of a container, and whether only its variable names them.
+fn limits(container: &Value) -> Result<Option<(Gpus, bool)>, Unreadable> {
     let limits = container.pointer("/resources/limits").or_else(|| container.pointer("/resources/requests"));
     let (mut count, mut shares, mut profiles) = (0, 0, BTreeMap::new());
     for (name, value) in limits.and_then(Value::as_object).into_iter().flatten() {
@@ -321,9 +361,6 @@ fn limits(container: &Value, class: Option<&str>) -> Result<Option<(Gpus, bool)>
     let variables = container.get("env").and_then(Value::as_array).into_iter().flatten();
     let visible = variables.filter(|entry| entry.get("name").is_some_and(|name| name == "NVIDIA_VISIBLE_DEVICES"));
     let visible = visible.filter_map(|entry| entry.get("value")?.as_str()).next();
-    match (visible, class) {
-        (Some(value), _) => Ok(Gpus::of_variable(value)?.map(|gpus| (gpus, true))),
-        (None, Some("nvidia")) => Ok(Some((Gpus::All, true))),
-        (None, _) => Ok(None),
-    }
+    let gpus = visible.map(Gpus::of_variable).transpose()?.flatten();
+    Ok(gpus.map(|gpus| (gpus, true)))
 }

@@ -110,6 +110,17 @@ impl Flag {
         }
     }
 
+    /// The value as a word, as it is written; an empty word if there is none.
+    pub fn value_word(&self) -> Word {
+        let value = Word::of(self.value.clone().unwrap_or_default());
+        let written = match self.words.as_slice() {
+            [_, value] => Some(value.written.clone()),
+            [one] => one.written.strip_prefix(&format!("{}=", self.name)).map(str::to_owned),
+            _ => None,
+        };
+        Word { written: written.unwrap_or(value.written), text: value.text, is_replaced: self.is_replaced }
+    }
+
     /// What is left of it without its value.
     pub fn without_value(&self) -> Option<Self> {
         let beside = self.beside.clone()?;

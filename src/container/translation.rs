@@ -8,6 +8,8 @@ use super::request::Request;
 use super::shell_words::{Word, split};
 use super::unreadable::Unreadable;
 use super::write::write;
+use super::write_file::SERVICES;
+use crate::text::one_line;
 use serde::Serialize;
 
 /// The schema's name.
@@ -55,7 +57,7 @@ impl Found {
 
     /// Writes it.
     pub fn written(&self, form: Form) -> Written {
-        write(&self.asked.line, &self.asked.request, form)
+        write(&self.asked.line, &self.asked.request, form, self.name.as_deref())
     }
 }
 
@@ -66,13 +68,44 @@ impl Found {
 /// If it is neither, or asks for no GPU.
 pub fn read(text: &str) -> Result<Vec<Found>, Unreadable> {
     if file::is_one(text) {
-        let named = |(name, asked)| Found { name: Some(name), asked };
-        return Ok(file::read(text)?.into_iter().map(named).collect());
+        let mut found: Vec<Found> = Vec::new();
+        for (name, asked) in file::read(text)? {
+            let name = unique(&name, &found);
+            found.push(Found { name: Some(name), asked });
+        }
+        return Ok(found);
     }
     // What a terminal shows before a command.
     let text = text.trim();
     let line = text.strip_prefix("$ ").or_else(|| text.strip_prefix("# ")).unwrap_or(text);
     Ok(vec![Found { name: None, asked: command_line::read(&split(line)?)? }])
+}
+
+/// A name that none of these has: pods of one file may have containers of the same name.
+fn unique(name: &str, found: &[Found]) -> String {
+    let is_taken = |name: &str| found.iter().any(|found| found.name.as_deref() == Some(name));
+    let mut names = std::iter::once(name.to_owned()).chain((2..).map(|n: u32| format!("{name}-{n}")));
+    names.find(|name| !is_taken(name)).unwrap_or_else(|| name.to_owned())
+}
+
+/// Requests in one form, as one file or one script. Where there are several, each has its name before it; a Compose file has them all.
+pub fn joined(form: Form, texts: &[(Option<&str>, &str)]) -> String {
+    let ended = |text: &str| format!("{}\n", text.trim_end());
+    if let [(_, text)] = texts {
+        return ended(text);
+    }
+    let headed = |(name, text): &(Option<&str>, &str)| {
+        let name = name.map(|name| format!("# {}\n", one_line(name))).unwrap_or_default();
+        name + &ended(text)
+    };
+    match form {
+        Form::Compose | Form::ComposeGpus | Form::ComposeRuntime => {
+            let services = texts.iter().map(|(_, text)| ended(text.strip_prefix(SERVICES).unwrap_or(text)));
+            format!("{SERVICES}{}", services.collect::<String>())
+        }
+        Form::Kubernetes => texts.iter().map(headed).collect::<Vec<_>>().join("---\n"),
+        _ => texts.iter().map(headed).collect::<Vec<_>>().join("\n"),
+    }
 }
 
 /// Reads the words of a command line, which a shell has divided already.

@@ -1,6 +1,6 @@
 //! How a request is written in each form of a command line.
 
-use super::asked::{CommandLine, Engine};
+use super::asked::{CommandLine, ENTRYPOINT, Engine};
 use super::flags::Flag;
 use super::form::{Form, Written, leave_out_flags, names, no_profile, variables, visible};
 use super::gpus_value::{self, CAPABILITIES};
@@ -9,8 +9,8 @@ use super::shell_words::Word;
 use super::write_file;
 use crate::text::quoted;
 
-/// Writes a request.
-pub fn write(line: &CommandLine, request: &Request, form: Form) -> Written {
+/// Writes a request. Files call the container by its name; `app` if it has none.
+pub fn write(line: &CommandLine, request: &Request, form: Form, name: Option<&str>) -> Written {
     let mut written = Written::new(form);
     let whole = without_shares(request, &mut written);
     let request = whole.as_ref().unwrap_or(request);
@@ -18,8 +18,10 @@ pub fn write(line: &CommandLine, request: &Request, form: Form) -> Written {
         Form::Docker | Form::Nerdctl => gpus_flag(line, request, &mut written),
         Form::Runtime => runtime(line, request, &mut written),
         Form::Cdi | Form::Podman => cdi(line, request, &mut written),
-        Form::Compose | Form::ComposeGpus | Form::ComposeRuntime => write_file::compose(line, request, &mut written),
-        Form::Kubernetes => write_file::kubernetes(line, request, &mut written),
+        Form::Compose | Form::ComposeGpus | Form::ComposeRuntime => {
+            write_file::compose(line, request, name, &mut written)
+        }
+        Form::Kubernetes => write_file::kubernetes(line, request, name, &mut written),
         Form::Apptainer => apptainer(line, request, &mut written),
         Form::Slurm => slurm(line, request, &mut written),
     };
@@ -130,16 +132,46 @@ fn names_in_cdi(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
 /// Docker's options that Podman and nerdctl lack: podman-run(1), and the end of `nerdctl run` in nerdctl's command reference.
 const DOCKERS_ALONE: [&str; 2] = ["--link", "--link-local-ip"];
 
+/// Podman's options that Docker lacks: podman-run(1) and `docker run --help`.
+const PODMANS_ALONE: [&str; 11] = [
+    "--env-host",
+    "--http-proxy",
+    "--no-hostname",
+    "--no-hosts",
+    "--passwd",
+    "--read-only-tmpfs",
+    "--replace",
+    "--rmi",
+    "--rootfs",
+    "--tls-verify",
+    "--unsetenv-all",
+];
+
+/// An option that the program lacks, as it is named: Docker's `--userns` takes `host` alone.
+fn lacking(program: &str, engine: Engine, flag: &Flag) -> Option<String> {
+    let name = flag.name.as_str();
+    match (program, flag.value.as_deref()) {
+        ("docker", Some(value)) if name == "--userns" && engine == Engine::Podman && value != "host" => {
+            Some(format!("{name}={value}"))
+        }
+        ("docker", _) => Some(name.to_owned()).filter(|_| engine == Engine::Podman && PODMANS_ALONE.contains(&name)),
+        _ => Some(name.to_owned()).filter(|_| DOCKERS_ALONE.contains(&name)),
+    }
+}
+
 /// The options that the program has. The others are named.
 fn options_of(program: &str, line: &CommandLine, written: &mut Written) -> (Vec<Flag>, Vec<Flag>) {
-    let is_lacking = |flag: &Flag| program != "docker" && DOCKERS_ALONE.contains(&flag.name.as_str());
-    if let Some(flag) = line.flags.iter().find(|flag| is_lacking(flag)) {
-        let name = &flag.name;
-        written.differs(format!(
-            "left out, because {program} has no such option: {name}. Containers of one network find each other by their names"
-        ));
+    let lacking = |flag: &Flag| lacking(program, line.engine, flag);
+    let mut names: Vec<_> = line.flags.iter().filter_map(lacking).collect();
+    names.dedup();
+    if !names.is_empty() {
+        let instead = match names.iter().any(|name| DOCKERS_ALONE.contains(&name.as_str())) {
+            true => ". Containers of one network find each other by their names",
+            false => "",
+        };
+        written.differs(format!("left out, because {program} has no such option: {}{instead}", names.join(", ")));
     }
-    let kept = |flags: &[Flag]| flags.iter().filter(|flag| !is_lacking(flag)).cloned().collect();
+    let kept = |flags: &[Flag]| flags.iter().filter(|flag| lacking(flag).is_none()).cloned().collect();
     let (before, behind) = line.flags.split_at(line.at);
     (kept(before), kept(behind))
 }
@@ -225,15 +257,22 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
     for (name, value) in variables(line, written) {
         words.push(format!("APPTAINERENV_{name}={}", quoted(value)));
     }
-    leave_out_flags(line, &[], written);
-    words.extend(["apptainer", "run", "--nv"].map(str::to_owned));
+    leave_out_flags(line, &[ENTRYPOINT], written);
+    // `exec` runs a command in place of the image's entrypoint.
+    let command = line.whole_command();
+    if command.as_ref().is_some_and(Vec::is_empty) {
+        written.differs("apptainer exec needs the command that the container runs, and none is given");
+        return None;
+    }
+    let verb = if command.is_some() { "exec" } else { "run" };
+    words.extend(["apptainer", verb, "--nv"].map(str::to_owned));
     words.push(match &line.image {
         // What is below a folder or ends like this is a file already.
         Some(image) if image.text.ends_with(".sif") || image.text.contains("://") => image.written.clone(),
         Some(image) => format!("docker://{}", image.written),
         None => "docker://IMAGE".to_owned(),
     });
-    words.extend(line.arguments.iter().map(|word| word.written.clone()));
+    words.extend(command.as_ref().unwrap_or(&line.arguments).iter().map(|word| word.written.clone()));
     Some(words.join(" "))
 }
 
@@ -260,12 +299,14 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
         Gpus::Count(count) => *count as usize,
     };
     let image = line.image.as_ref().map_or("IMAGE", |image| &image.text);
-    if line.arguments.is_empty() {
+    let of_entrypoint = line.whole_command();
+    let command = of_entrypoint.as_ref().unwrap_or(&line.arguments);
+    if command.is_empty() {
         written.differs("srun needs the command that the container runs, and none is given");
         return None;
     }
     // srun would take it for an option of srun.
-    if line.arguments.first().is_some_and(|word| word.text.starts_with('-')) {
+    if command.first().is_some_and(|word| word.text.starts_with('-')) {
         written.differs("srun needs the program that the container runs, and only its options are given");
         return None;
     }
@@ -276,12 +317,18 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
         let names = [names, request.capabilities.iter().map(|_| "NVIDIA_DRIVER_CAPABILITIES").collect()].concat();
         written.differs(format!("left out, set them in the job: {}", names.join(", ")));
     }
-    leave_out_flags(line, &[], written);
+    leave_out_flags(line, &[ENTRYPOINT], written);
+    if of_entrypoint.is_none() {
+        written.notes.push(
+            "pyxis does not run the image's entrypoint by default: add --container-entrypoint if the command needs it"
+                .to_owned(),
+        );
+    }
     let image = match image.split_once('/') {
         Some((registry, rest)) if registry.contains(['.', ':']) => format!("{registry}#{rest}"),
         _ => image.to_owned(),
     };
     words.push(quoted(&format!("--container-image={image}")));
-    words.extend(line.arguments.iter().map(|word| word.written.clone()));
+    words.extend(command.iter().map(|word| word.written.clone()));
     Some(words.join(" "))
 }

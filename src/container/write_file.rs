@@ -8,8 +8,14 @@ use super::request::{Device, Gpus, Request};
 use super::shell_words::Word;
 use std::fmt::Write;
 
+/// The name of a container that has none.
+const UNNAMED: &str = "app";
+
+/// The first line of a Compose file.
+pub const SERVICES: &str = "services:\n";
+
 /// A Compose file with one service.
-pub fn compose(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+pub fn compose(line: &CommandLine, request: &Request, name: Option<&str>, written: &mut Written) -> Option<String> {
     let form = written.form;
     let mut environment: Vec<(String, String)> = Vec::new();
     let gpus = if form == Form::ComposeRuntime {
@@ -29,7 +35,8 @@ pub fn compose(line: &CommandLine, request: &Request, written: &mut Written) -> 
     }
     // Compose replaces variables, too.
     let literal = |text: &str| scalar(&text.replace('$', "$$"));
-    let mut out = format!("services:\n  app:\n    image: {}\n", literal(image(line)));
+    let name = scalar(name.unwrap_or(UNNAMED));
+    let mut out = format!("{SERVICES}  {name}:\n    image: {}\n", literal(image(line)));
     if let Some(program) = program(line) {
         let _ = writeln!(out, "    entrypoint: [{}]", list(&program, literal));
     }
@@ -98,8 +105,16 @@ fn reserved(request: &Request, written: &mut Written) -> Option<String> {
     ))
 }
 
+/// A name as Kubernetes takes it (RFC 1123): small letters, digits and hyphens, 63 at the most.
+fn label(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = name.chars().map(plain).take(63).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { UNNAMED.to_owned() } else { name.to_owned() }
+}
+
 /// A pod with one container.
-pub fn kubernetes(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
+pub fn kubernetes(line: &CommandLine, request: &Request, name: Option<&str>, written: &mut Written) -> Option<String> {
     let limits = match &request.gpus {
         Gpus::Profiles(profiles) => {
             profiles.iter().map(|(name, count)| (format!("nvidia.com/mig-{name}"), *count)).collect()
@@ -133,8 +148,9 @@ pub fn kubernetes(line: &CommandLine, request: &Request, written: &mut Written) 
     if shell_replaces(line) {
         written.differs("the shell replaces a part of the command line; Kubernetes does not, and takes it literally");
     }
+    let name = scalar(&label(name.unwrap_or(UNNAMED)));
     let mut out = format!(
-        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: app\nspec:\n  restartPolicy: Never\n  containers:\n    - name: app\n      image: {}\n",
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  restartPolicy: Never\n  containers:\n    - name: {name}\n      image: {}\n",
         scalar(image(line))
     );
     // An empty command would be none: without an entrypoint, the first argument is the program.

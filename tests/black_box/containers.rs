@@ -425,6 +425,37 @@ fn an_entrypoint_has_its_place_in_files() {
     }
 }
 
+/// `apptainer exec` and srun run a command in place of the image's entrypoint, `apptainer run` behind it.
+#[test]
+fn an_entrypoint_has_its_place_in_command_lines() {
+    for (line, form, text) in [
+        (
+            "docker run --gpus all --entrypoint /bin/sh ubuntu:22.04 -c 'nvidia-smi; date'",
+            Form::Apptainer,
+            "apptainer exec --nv docker://ubuntu:22.04 /bin/sh -c 'nvidia-smi; date'",
+        ),
+        ("docker run --gpus all --entrypoint='' x ls", Form::Apptainer, "apptainer exec --nv docker://x ls"),
+        ("docker run --gpus all --entrypoint=$SHELL x -l", Form::Apptainer, "apptainer exec --nv docker://x $SHELL -l"),
+        (
+            "docker run --gpus 2 --entrypoint python x/y train.py",
+            Form::Slurm,
+            "srun --gpus=2 --container-image=x/y python train.py",
+        ),
+        ("apptainer exec --nv docker://x python3 y", Form::Docker, "docker run --gpus all --entrypoint python3 x y"),
+        ("apptainer run --nv docker://x y", Form::Docker, "docker run --gpus all x y"),
+    ] {
+        let written = to(form, line);
+        assert_eq!((written.text.as_deref(), written.differences.as_slice()), (Some(text), [].as_slice()), "{line}");
+    }
+    for form in [Form::Apptainer, Form::Slurm] {
+        let written = to(form, "docker run --gpus 1 --entrypoint '' x");
+        assert!(written.text.is_none(), "{written:?}");
+        assert!(written.differences.iter().any(|text| text.contains("none is given")), "{written:?}");
+    }
+    let notes = to(Form::Slurm, "docker run --gpus 1 x python y").notes;
+    assert!(notes[0].contains("--container-entrypoint"), "{notes:?}");
+}
+
 /// A command of a pod has no shell: Kubernetes itself replaces `$(NAME)`.
 #[test]
 fn variables_in_the_command_of_a_pod_are_replaced() {
@@ -462,6 +493,11 @@ fn options_that_a_program_lacks_are_left_out_and_named() {
         assert!(written.differences[0].contains("has no such option: --link"), "{:?}", written.differences);
     }
     assert!(to(Form::Runtime, line).text.expect("a command line").contains("--link db:db"));
+    let podmans = "podman run --device nvidia.com/gpu=all --userns keep-id --replace --userns=host x";
+    let written = to(Form::Docker, podmans);
+    assert_eq!(written.text.as_deref(), Some("docker run --gpus all --userns=host x"));
+    assert_eq!(written.differences, ["left out, because docker has no such option: --userns=keep-id, --replace"]);
+    assert!(to(Form::Podman, podmans).differences.is_empty());
 }
 
 /// nvidia-ctk names devices by their index and their whole UUID.
@@ -671,13 +707,35 @@ fn files_that_ask_for_nothing_or_hide_something_are_refused() {
         ("services:\n  a:\n    image: x\n    gpus: all\n    devices: [nvidia.com/gpu=all]\n", "several places"),
         (
             "kind: Pod\nspec:\n  containers:\n    - {name: a, resources: {limits: {nvidia.com/gpu: many}}}\n",
-            "no number of GPUs",
+            "container a: nvidia.com/gpu",
+        ),
+        (
+            "kind: Pod\nspec:\n  runtimeClassName: nvidia\n  containers:\n    - {name: a, image: busybox}\n",
+            "asks for no GPU",
+        ),
+        ("services:\n  a:\n    image: x\n    gpus: 2\n", "service a: gpus: 2 is not valid"),
+        (
+            "services:\n  a:\n    image: x\n    gpus: all\n  b:\n    extends: {service: a}\n",
+            "service b: it extends another service",
         ),
     ];
     for (file, says) in files {
         let e = read(file).expect_err(file);
         assert!(e.says.contains(says), "{e:?}\n{file}");
     }
+    let number = read("services:\n  a:\n    gpus: 2\n").expect_err("a number");
+    assert!(number.hints[0].contains("gpus: [{driver: nvidia, count: 2}]"), "{number:?}");
+    let extends = read("services:\n  a:\n    extends: {service: b}\n").expect_err("another service");
+    assert!(extends.tries[0].starts_with("docker compose config | "), "{extends:?}");
+}
+
+/// The runtime class adds devices only where `NVIDIA_VISIBLE_DEVICES` names them.
+#[test]
+fn a_runtime_class_gives_no_gpus_by_itself() {
+    let pod = "kind: Pod\nspec:\n  runtimeClassName: nvidia\n  initContainers:\n    - {name: wait, image: busybox}\n  containers:\n    - {name: a, image: x, resources: {limits: {nvidia.com/gpu: 1}}}\n    - {name: b, image: y, env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]}\n    - {name: c, image: z}\n";
+    let found = read(pod).expect("two of the four");
+    let gpus: Vec<_> = found.iter().map(|found| found.request().gpus.clone()).collect();
+    assert_eq!(gpus, [Gpus::Count(1), Gpus::All]);
 }
 
 #[test]
@@ -713,8 +771,53 @@ fn one_form_is_printed_alone() {
     let ran = run(&["container", "translate", "--to", "podman", path.to_str().expect("UTF-8")]);
     assert_eq!(
         ran.out,
-        "podman run --device nvidia.com/gpu=all docker.io/library/x\n---\npodman run --device nvidia.com/gpu=1 docker.io/library/y\n"
+        "# a\npodman run --device nvidia.com/gpu=all docker.io/library/x\n\n# b\npodman run --device nvidia.com/gpu=1 docker.io/library/y\n"
     );
+    // What is said names the service that it is about.
+    assert!(
+        ran.err.contains("a: on a host with SELinux") && ran.err.contains("b: on a host with SELinux"),
+        "{}",
+        ran.err
+    );
+}
+
+/// Compose does not read several documents, and Kubernetes keeps one pod of one name.
+#[test]
+fn several_services_are_one_file_with_their_names() {
+    let file =
+        "services:\n  web:\n    image: x/web\n    gpus: all\n  worker:\n    image: y/worker\n    gpus: [{count: 2}]\n";
+    let ran = run_with_input(&["container", "translate", "--to", "compose-gpus", "-"], file);
+    assert_eq!(
+        (ran.code, ran.out.as_str()),
+        (
+            0,
+            "services:\n  web:\n    image: x/web\n    gpus: all\n  worker:\n    image: y/worker\n    gpus:\n      - driver: nvidia\n        count: 2\n"
+        )
+    );
+    let back = read(&ran.out).expect("a file");
+    assert_eq!(
+        back.iter().map(Found::request).collect::<Vec<_>>(),
+        read(file).expect("a file").iter().map(Found::request).collect::<Vec<_>>()
+    );
+    let pod = |image: &str| {
+        format!(
+            "kind: Pod\nspec:\n  containers:\n    - {{name: main, image: {image}, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}\n"
+        )
+    };
+    let ran = run_with_input(
+        &["container", "translate", "--to", "kubernetes", "-"],
+        &format!("{}---\n{}", pod("x/web"), pod("y/worker")),
+    );
+    assert!(ran.out.starts_with("# main\napiVersion: v1\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains("\n---\n# main-2\napiVersion: v1\n") && ran.out.contains("  name: main-2\n"),
+        "{}",
+        ran.out
+    );
+    // Kubernetes takes a number of GPUs alone.
+    let ran = run_with_input(&["container", "translate", "--to", "kubernetes", "-"], file);
+    assert_eq!((ran.code, ran.out.as_str()), (4, ""));
+    assert!(ran.err.contains("web: kubernetes cannot express"), "{}", ran.err);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::files::read_text;
 use super::super::options::{ColorOption, JsonOption};
 use super::super::{Problem, print, print_json, print_text, say};
-use crate::container::{self, Form, Found, Unreadable};
+use crate::container::{self, Form, Found, TranslatedRequest, Unreadable};
 use crate::exit::Exit;
 use crate::render::container as rendered;
 use clap::builder::PossibleValuesParser;
@@ -69,19 +69,27 @@ fn print_form(found: &[Found], form: Form, json: bool) -> Result<Exit, Problem> 
         print_json(&all)?;
         return Ok(Exit::Done);
     }
-    let mut texts = Vec::new();
+    // Where there are several, what is said names the one that it is about.
+    let name = |request: &TranslatedRequest| match (&request.name, all.requests.len()) {
+        (Some(name), 2..) => format!("{name}: "),
+        _ => String::new(),
+    };
+    let (mut texts, mut notes) = (Vec::new(), Vec::new());
     for request in &all.requests {
-        request.notes.iter().for_each(|note| say(note));
+        let about = name(request);
         for written in &request.forms {
             let Some(text) = &written.text else {
-                let sentence = format!("{form} cannot express this request: {}", request.request.gpus.described());
-                let problem = Problem::new(Exit::NothingFits, sentence);
+                let gpus = request.request.gpus.described();
+                let problem =
+                    Problem::new(Exit::NothingFits, format!("{about}{form} cannot express this request: {gpus}"));
                 return Err(written.differences.iter().cloned().fold(problem, Problem::hint));
             };
-            written.differences.iter().chain(&written.notes).for_each(|note| say(note));
-            texts.push(format!("{}\n", text.trim_end()));
+            let said = request.notes.iter().chain(&written.differences).chain(&written.notes);
+            notes.extend(said.map(|note| format!("{about}{note}")));
+            texts.push((request.name.as_deref(), text.as_str()));
         }
     }
-    print(&texts.join("---\n"))?;
+    notes.iter().for_each(|note| say(note));
+    print(&container::joined(form, &texts))?;
     Ok(Exit::Done)
 }
