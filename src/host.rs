@@ -46,7 +46,8 @@ pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
 pub use engine::{
-    ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, Seen, container_host, packaged_version,
+    CDI_FOLDERS, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, Seen, container_host,
+    has_cdi_specification, packaged_version,
 };
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};

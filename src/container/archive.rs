@@ -49,8 +49,8 @@ pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Ve
 
 /// With or without the registry and its folders before the name: `registry.example/nvidia/cuda:12.4.1-base-ubuntu22.04`.
 fn is_called(image: &Image, name: &str) -> bool {
-    let rest = image.name.as_ref().and_then(|own| own.strip_suffix(name));
-    rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    let mut rests = image.name.iter().chain(&image.other_names).filter_map(|own| own.strip_suffix(name));
+    rests.any(|rest| rest.is_empty() || rest.ends_with('/'))
 }
 
 /// Those of images with one name that are for this architecture, if one is.
@@ -219,8 +219,9 @@ impl Reader<'_> {
         let digest = name.rsplit('/').next().unwrap_or(name);
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
         let layers = entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let tag = entry.pointer("/RepoTags/0").and_then(Value::as_str).map(str::to_owned);
-        self.image(&config, tag, layers.map(str::to_owned).collect())
+        let mut tags = entry["RepoTags"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let image = self.image(&config, tags.next(), layers.map(str::to_owned).collect())?;
+        Ok(Image { other_names: tags.collect(), ..image })
     }
 
     /// The image of these entries of an index that is for this architecture, or else the first one.

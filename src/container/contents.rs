@@ -51,8 +51,8 @@ fn runtime(path: &str) -> Option<Runtime> {
     }
     if file == "METADATA" {
         let package = folder.rsplit('/').next()?.strip_suffix(".dist-info")?;
-        let (_, version) = package.split_once('-').filter(|(name, _)| is_wheel(name))?;
-        return series(version).map(Runtime::Series);
+        let (name, version) = package.split_once('-')?;
+        return if is_wheel(name) { series(version).map(Runtime::Series) } else { made_for(name).map(Runtime::Major) };
     }
     if folder.ends_with("conda-meta") {
         let rest = ["cuda-cudart-", "cudatoolkit-"].iter().find_map(|name| file.strip_prefix(name))?;
@@ -66,6 +66,12 @@ fn runtime(path: &str) -> Option<Runtime> {
 fn is_wheel(name: &str) -> bool {
     let line = name.strip_prefix("nvidia_cuda_runtime");
     line.is_some_and(|line| line.is_empty() || line.strip_prefix("_cu").is_some_and(|n| n.parse::<u16>().is_ok()))
+}
+
+/// The CUDA that a package names that is made for it: `cupy_cuda12x`, `jax_cuda13_plugin`.
+fn made_for(package: &str) -> Option<u16> {
+    let major = |part: &str| part.strip_prefix("cuda").map(|rest| rest.strip_suffix('x').unwrap_or(rest))?.parse().ok();
+    package.split('_').find_map(major)
 }
 
 /// Of the numbers after `libcudart.so.`: all of the version, or those of the SONAME, which is 12 for all of 12.x and 11.0 for all of
@@ -113,6 +119,12 @@ mod tests {
             ("opt/venv/lib/python3.10/site-packages/nvidia_cuda_runtime_cu12-12.6.77.dist-info/METADATA", cuda(12, 6)),
             ("opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA", cuda(13, 0)),
             ("opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime_api-13.0.96.dist-info/METADATA", None),
+            ("opt/venv/lib/python3.12/site-packages/cupy_cuda12x-13.3.0.dist-info/METADATA", Some(Runtime::Major(12))),
+            (
+                "opt/venv/lib/python3.12/site-packages/jax_cuda13_plugin-0.8.0.dist-info/METADATA",
+                Some(Runtime::Major(13)),
+            ),
+            ("opt/venv/lib/python3.12/site-packages/cuda_python-13.0.0.dist-info/METADATA", None),
             ("opt/conda/conda-meta/cuda-cudart-12.4.127-0.json", cuda(12, 4)),
             ("opt/conda/conda-meta/cudatoolkit-11.3.1-h2bc3f7f_2.json", cuda(11, 3)),
             ("opt/conda/conda-meta/cuda-cudart-dev-12.4.127-0.json", None),

@@ -24,6 +24,11 @@ pub fn permitted(
     }
 }
 
+/// Whether the demands are met, whoever checks them.
+pub fn is_met(needs: &Needs, driver: DriverVersion, host: &Host, database: &Database) -> bool {
+    demanded(needs, driver, host, database, &mut Vec::new()) == Met::Yes
+}
+
 /// What becomes of an unmet demand.
 fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) -> Met {
     let (checking, others) = (starters.checking.join(", "), starters.not_checking.join(", "));

@@ -47,7 +47,7 @@ pub fn help(
     let Some(oldest) = fitting.iter().map(|branch| branch.branch).min() else {
         let last = served(host, database).filter_map(|branch| branch.max_cuda).max();
         let last = last.map(|last| format!(": use an image with CUDA {last} or older")).unwrap_or_default();
-        return Help::text(format!("no driver that supports the GPUs runs it natively{last}"));
+        return Help::text(format!("no known driver that supports the GPUs runs it{last}"));
     };
     let newest = fitting.iter().map(|branch| branch.branch).max().unwrap_or(oldest);
     if let Some(from) = &host.driver_from {
@@ -68,16 +68,24 @@ fn command(oldest: u16, newest: u16, driver: Option<DriverVersion>) -> String {
     }
 }
 
-/// The branches that support the GPUs.
+/// The branches with known releases that support the GPUs.
 fn served<'a>(host: &'a Host, database: &'a Database) -> impl Iterator<Item = &'a DriverBranch> {
-    let serves = |branch: &&DriverBranch| host.gpus.iter().all(|gpu| gpu.is_served_by(branch.branch));
+    let is_known = |branch: u16| database.drivers.iter().any(|release| release.version.branch == branch);
+    let serves = move |branch: &&DriverBranch| {
+        is_known(branch.branch) && host.gpus.iter().all(|gpu| gpu.is_served_by(branch.branch))
+    };
     database.driver_branches.iter().filter(serves)
 }
 
-/// Those that run the CUDA natively, too.
+/// Those that run the CUDA, too: natively if there is one, else by minor-version compatibility.
 fn fitting<'a>(cuda: Option<CudaVersion>, host: &'a Host, database: &'a Database) -> Vec<&'a DriverBranch> {
     let runs = |branch: &&DriverBranch| {
         cuda.is_none_or(|cuda| branch.max_cuda.is_some_and(|native| cuda.series() <= native.series()))
     };
-    served(host, database).filter(runs).collect()
+    let natively: Vec<_> = served(host, database).filter(runs).collect();
+    if !natively.is_empty() {
+        return natively;
+    }
+    let minimum = cuda.and_then(|cuda| database.oldest_driver(cuda)).map(|driver| driver.branch);
+    served(host, database).filter(|branch| minimum.is_some_and(|minimum| branch.branch >= minimum)).collect()
 }

@@ -59,6 +59,11 @@ pub struct HostGpu {
 }
 
 impl HostGpu {
+    /// Whether it belongs to the line of workstations.
+    pub fn is_professional(&self) -> bool {
+        self.line.as_deref() == Some("Quadro/RTX PRO")
+    }
+
     /// Whether a driver branch is neither too old nor too new for it.
     pub fn is_served_by(&self, branch: u16) -> bool {
         self.first_branch.is_none_or(|first| branch >= first) && self.last_branch.is_none_or(|last| branch <= last)
@@ -76,8 +81,9 @@ pub struct Starters {
 }
 
 impl Starters {
-    /// Of the engines that were found, as they start containers without further settings.
-    pub fn of(host: &ContainerHost, database: &Database) -> Self {
+    /// Of the engines that were found, as they start containers without further settings. `has_specification` tells whether there is
+    /// a CDI specification.
+    pub fn of(host: &ContainerHost, has_specification: bool, database: &Database) -> Self {
         let toolkit = database.container_toolkit();
         let installed = host.toolkit.as_ref().and_then(|toolkit| toolkit.version);
         let runtime_uses_cdi = toolkit.zip(installed).is_some_and(|(known, version)| version >= known.runtime_by_cdi);
@@ -88,7 +94,7 @@ impl Starters {
             let uses_cdi = match engine.form {
                 // The hook of older toolkits is called for every container that asks for GPUs.
                 EngineForm::Cdi => host.left_over.is_empty(),
-                EngineForm::DaemonJson => flag_uses_cdi && host.refreshes_cdi,
+                EngineForm::DaemonJson => flag_uses_cdi && (host.refreshes_cdi || has_specification),
                 EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => runtime_uses_cdi,
             };
             let list = if uses_cdi { &mut all.not_checking } else { &mut all.checking };

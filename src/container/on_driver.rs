@@ -1,9 +1,9 @@
 //! Whether a driver runs the CUDA of an image, on the GPUs of a host: on each release that the driver may be, and with each CUDA that
 //! the image may have.
 
-use super::demands::permitted;
+use super::demands::{is_met, permitted};
 use super::driver_change::Obstacle;
-use super::host::{Host, HostDriver};
+use super::host::{Host, HostDriver, HostGpu};
 use super::judgement::{ImageAnswer, Judgement};
 use super::needs::{Compat, Needs};
 use super::requirement::Met;
@@ -31,13 +31,14 @@ fn of_cudas(all: Vec<Judgement>) -> Judgement {
         return Judgement::new(ImageAnswer::Unknown, "its CUDA is not known".to_owned());
     };
     if all.iter().all(|judgement| judgement.answer == oldest.answer) {
-        return newest.clone();
+        // What does not run the oldest runs none of them, and what runs the newest runs all.
+        return if oldest.answer == ImageAnswer::DoesNotRun { oldest.clone() } else { newest.clone() };
     }
     let mut seen = BTreeSet::new();
     let which = "the file does not tell which release of this CUDA it is, and that decides".to_owned();
     let reasons = [which].into_iter().chain(oldest.reasons.clone()).chain(newest.reasons.clone());
     let reasons = reasons.filter(|reason| seen.insert(reason.clone())).collect();
-    Judgement { answer: ImageAnswer::Unknown, reasons, commands: newest.commands.clone() }
+    Judgement { answer: ImageAnswer::Unknown, reasons, commands: Vec::new() }
 }
 
 /// The judgement for a driver that is one of several releases, the oldest first.
@@ -130,15 +131,24 @@ impl Case<'_> {
             reasons.push(text);
             return Compatible::Yes;
         }
-        reasons.push(format!("CUDA {series} needs driver {minimum} or newer, and this one is {name}"));
+        reasons.push(format!("CUDA {series} needs driver {minimum} or newer, and this one is {}", self.driver));
         self.needs.compat.as_ref().map_or(Compatible::No, |compat| self.forward(cuda, compat, reasons))
+    }
+
+    /// Whether the image itself names this driver as one that it runs on.
+    fn is_vouched(&self) -> bool {
+        let has_demand = self.needs.demands.iter().any(|(name, _)| name == "NVIDIA_REQUIRE_CUDA");
+        has_demand && is_met(self.needs, self.driver, self.host, self.database)
     }
 
     /// Whether the libraries of a newer driver in the image run its CUDA on this driver.
     fn forward(&self, cuda: CudaVersion, compat: &Compat, reasons: &mut Vec<String>) -> Compatible {
         let (name, branch) = (&compat.name, self.driver.branch);
-        if let Some(gpu) = self.host.gpus.iter().find(|gpu| !gpu.data_center) {
-            reasons.push(format!("{name} in the image is for data-centre GPUs, and {} is none", gpu.name));
+        let is_other = |gpu: &&HostGpu| !gpu.data_center && !gpu.is_professional();
+        if let Some(gpu) = self.host.gpus.iter().find(is_other) {
+            let why =
+                format!("{name} in the image is for data-centre GPUs and some of RTX PRO, and {} is none", gpu.name);
+            reasons.push(why);
             return Compatible::No;
         }
         let (text, result) = match package(cuda, compat, self.database) {
@@ -150,6 +160,13 @@ impl Case<'_> {
                 format!("which driver branches {name} in the image supports is not in the database"),
                 Compatible::Unknown,
             ),
+            Package::Known(row) if !row.base_branches.contains(&branch) && self.is_vouched() => (
+                format!(
+                    "NVIDIA's table does not list driver branch {branch} for {name} in the image, and what the image demands \
+                     permits it"
+                ),
+                Compatible::Unknown,
+            ),
             Package::Known(row) if !row.base_branches.contains(&branch) => {
                 (format!("{name} in the image does not support driver branch {branch}"), Compatible::No)
             }
@@ -159,7 +176,16 @@ impl Case<'_> {
                 );
                 (text, Compatible::Unknown)
             }
-            Package::Known(_) => (format!("{name} in the image supports driver branch {branch}"), Compatible::Forward),
+            Package::Known(_) => match self.host.gpus.iter().find(|gpu| !gpu.data_center) {
+                Some(gpu) => {
+                    let why = format!(
+                        "{name} in the image supports some GPUs of RTX PRO, and whether {} is one is not known",
+                        gpu.name
+                    );
+                    (why, Compatible::Unknown)
+                }
+                None => (format!("{name} in the image supports driver branch {branch}"), Compatible::Forward),
+            },
         };
         reasons.push(text);
         result

@@ -169,6 +169,19 @@ fn installed(system: &System, engine: &Engine) -> Option<InstalledEngine> {
     })
 }
 
+/// The folders of CDI specifications, in ascending priority.
+pub const CDI_FOLDERS: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
+
+/// Whether a CDI specification names devices of NVIDIA's.
+pub fn has_cdi_specification(system: &System) -> bool {
+    let names = |folder: &str| system.list(folder).unwrap_or_default();
+    let files =
+        CDI_FOLDERS.iter().flat_map(|folder| names(folder).into_iter().map(|name| Path::new(folder).join(name)));
+    let names_ours =
+        |file: PathBuf| system.read_text(file).ok().flatten().is_some_and(|text| text.contains("nvidia.com/"));
+    files.into_iter().any(names_ours)
+}
+
 fn is_snap(system: &System, engine: &Engine) -> bool {
     engine.snap.as_ref().is_some_and(|snap| system.exists(&snap.program))
 }

@@ -154,6 +154,13 @@ fn libraries_of_a_newer_driver_are_found_in_the_layers() {
     assert_eq!(place.answer(&image, "535.261.03", "a100-sxm4-40gb"), "runs-with-forward-compatibility");
     assert_eq!(place.answer(&image, "550.54.15", "a100-sxm4-40gb"), "does-not-run");
     assert!(place.says(&image, "535.261.03", "rtx 3090").contains("data-centre GPUs"));
+    // The libraries are for some GPUs of this line.
+    assert_eq!(place.answer(&image, "535.261.03", "rtx 6000 ada"), "unknown");
+    // What NVIDIA's images demand names more branches than its table.
+    let more = "cuda>=13.0 brand=tesla,driver>=550,driver<551 brand=nvidia,driver>=550,driver<551";
+    let newer = config(&[("CUDA_VERSION", "13.0.1"), ("NVIDIA_REQUIRE_CUDA", more)]);
+    let newer = place.file("newer.tar", &with_layer(&newer, &layer(&[&compat("580.82.07")])));
+    assert_eq!(place.answer(&newer, "550.54.15", "a100-sxm4-40gb"), "unknown");
     // Libraries of CUDA 12.4, whatever the variable says.
     let older = has("550.54.15");
     assert_eq!(place.answer(&older, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
@@ -243,7 +250,7 @@ fn each_image_of_an_archive_is_judged() {
     let names = configs.each_ref().map(|config| format!("{}.json", sum(config)));
     let manifest = json!([
         {"Config": names[0], "RepoTags": ["registry.example/old:1"], "Layers": []},
-        {"Config": names[1], "RepoTags": ["new:1"], "Layers": []},
+        {"Config": names[1], "RepoTags": ["new:1", "new:latest"], "Layers": []},
     ]);
     let manifest = manifest.to_string();
     let all = tar(&[(&names[0], &configs[0]), (&names[1], &configs[1]), ("manifest.json", manifest.as_bytes())]);
@@ -259,6 +266,7 @@ fn each_image_of_an_archive_is_judged() {
         place.1.run(&["container", "check", path, "--image", name, "--driver", "535.261.03", "--gpu", gpu, "--json"])
     };
     assert_eq!(answer(&one("old:1")), "runs");
+    assert_eq!(answer(&one("new:latest")), "does-not-run");
     let ran = one("other:1");
     assert!(ran.code == 2 && ran.out.contains("registry.example/old:1, new:1"), "{}", ran.out);
 }
@@ -293,6 +301,13 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     let ran = on(&Tree::ubuntu_24_04());
     assert_eq!(answer(&ran), "unknown");
     assert!(ran.out.contains("Docker before 29.2.0") && ran.out.contains("toolkits before 1.18.0"), "{}", ran.out);
+    // Docker by CDI, since that version and with a specification.
+    let docker = Tree::ubuntu_24_04();
+    docker.write("usr/bin/dockerd", "");
+    docker.write("var/lib/dpkg/status", "Package: docker-ce\nStatus: install ok installed\nVersion: 5:29.3.0-1\n");
+    assert_eq!(answer(&on(&docker)), "does-not-run");
+    docker.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
+    assert_eq!(answer(&on(&docker)), "runs");
     // containerd through the runtime nvidia: by the hook up to toolkit 1.17.
     let containerd = |toolkit: &str| {
         let host = Tree::ubuntu_24_04();
@@ -312,7 +327,10 @@ fn what_would_run_it_is_said() {
     let place = Place::new();
     let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")]);
     let says = place.says(&image, "535.261.03", "rtx 3090");
-    assert!(says.contains("gpusetup plan --profile driver --driver '>=575'"), "{says}");
+    assert!(says.contains("gpusetup plan --profile driver --driver '>=575' --root "), "{says}");
+    // Any CUDA 13 would do, and no driver runs all of them natively.
+    let major = place.with_file("usr/local/lib/libcudart.so.13");
+    assert!(place.says(&major, "535.183.01", "a100-sxm4-40gb").contains("--driver '>=580'"));
     assert!(says.contains("NVIDIA_DISABLE_REQUIRE=1"), "{says}");
     let off = [("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"), ("NVIDIA_DISABLE_REQUIRE", "1")];
     assert_eq!(place.answer(&place.image("off.tar", &off), "535.261.03", "rtx 3090"), "runs");

@@ -6,11 +6,11 @@ use super::super::{Problem, print_json, print_text, width};
 use crate::compat::{Database, PlatformDriver};
 use crate::container::{self, Host, HostDriver, HostGpu, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
-use crate::host::{Facts, Gpu, Look, UNKNOWN_ARCHITECTURE, assumed_gpus, container_host, probe};
+use crate::host::{Facts, Gpu, Look, UNKNOWN_ARCHITECTURE, assumed_gpus, container_host, has_cdi_specification, probe};
 use crate::render::container as rendered;
 use crate::resolve::{known_card, own_platform, own_way_here};
 use crate::system::System;
-use crate::text::quoted;
+use crate::text::{quoted, quoted_path};
 use crate::version::DriverVersion;
 use std::path::{Path, PathBuf};
 
@@ -40,13 +40,25 @@ pub struct Options {
     form: JsonOption,
 }
 
+impl Options {
+    /// The flags that name the host, for another command about it.
+    fn host_flags(&self) -> String {
+        let root = self.root.iter().map(|root| format!(" --root {}", quoted_path(root)));
+        let gpus = self.gpu.iter().map(|gpu| format!(" --gpu {}", quoted(gpu)));
+        root.chain(gpus).collect()
+    }
+}
+
 /// Does it.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.database.open()?;
     let system = system_of(options.root.as_ref());
     let host = host(options, &system, database)?;
     let images = images(options, &system, host.architecture.as_deref().unwrap_or("amd64"))?;
-    let checked = container::check(&options.image, &images, &host, database);
+    let mut checked = container::check(&options.image, &images, &host, database);
+    let plans =
+        checked.images.iter_mut().flat_map(|image| &mut image.commands).filter(|c| c.starts_with("gpusetup plan"));
+    plans.for_each(|command| command.push_str(&options.host_flags()));
     if options.form.json {
         print_json(&checked)?
     } else {
@@ -119,7 +131,7 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
         gpus: known(database, gpus),
         architecture: architecture(&facts, gpus, database),
         driver_from: own_way.or_else(|| container::driver_from(&facts)),
-        starters: Starters::of(&container_host(system, database, None), database),
+        starters: Starters::of(&container_host(system, database, None), has_cdi_specification(system), database),
     })
 }
 

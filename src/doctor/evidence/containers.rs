@@ -2,7 +2,7 @@
 
 use super::{Answer, ask, names, text};
 use crate::compat::{Database, EngineForm};
-use crate::host::{Facts, InstalledEngine, MachineKind, container_host};
+use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, container_host};
 use crate::system::{System, environment};
 use crate::version::AddOnVersion;
 use crate::yaml;
@@ -115,9 +115,6 @@ pub struct Coherent {
     pub mode: String,
 }
 
-/// CDI's directories, in ascending priority.
-const CDI: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
-
 /// The container engines of the host.
 pub fn containers(system: &System, database: &Database) -> Containers {
     let programs = |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
@@ -153,7 +150,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     };
     let has_toolkit = has("nvidia-ctk") || has("nvidia-container-runtime-hook");
     let docker = programs("docker").into_iter().find(|program| has_toolkit && system.exists(program));
-    let specs: Vec<_> = CDI.iter().flat_map(|folder| specs(system, Path::new(folder))).collect();
+    let specs: Vec<_> = CDI_FOLDERS.iter().flat_map(|folder| specs(system, Path::new(folder))).collect();
     Containers {
         engines,
         has_toolkit,
