@@ -62,7 +62,7 @@ fn no_pods(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let path = containers.serves_no_pods(setup)?;
     let (title, unit) = (&setup.engine.title, setup.engine.units.first()?);
     Some(format!(
-        "{title} serves no pods: {path} disables its plugin cri, so kubelet cannot use it, and the runtime nvidia is not added. Take cri \
+        "{title} serves no pods: {path} disables its plugin cri, so a kubelet cannot use it, and the runtime nvidia is not added. Take cri \
          out of disabled_plugins in this file, run `sudo systemctl restart {unit}`, then plan again"
     ))
 }

@@ -43,6 +43,11 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, U
     // Docker takes an empty file for an empty object.
     let (text, is_empty) = if text.trim().is_empty() { ("{\n}\n", true) } else { (text, false) };
     let before = object(text)?;
+    if let Some((name, e)) = twice(text)
+        && ["runtimes", "features"].contains(&name.as_str())
+    {
+        return Err(e);
+    }
     let ours = Value::Object(additions(&before, runtime, cdi)?);
     let Value::Object(ours) = ours else { return Ok(text.to_owned()) };
     if ours.is_empty() {
@@ -59,19 +64,20 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, U
     let after = root.to_string();
     let expected = with(before, ours);
     if object(&after)? != expected {
-        return Err(twice(text).unwrap_or_else(|| Unmergeable::new("it has a key twice")));
+        return Err(twice(text).map_or_else(|| Unmergeable::new("it has a key twice"), |(_, e)| e));
     }
     Ok(after)
 }
 
 /// The key that is there a second time, in the file or in an object of it, and where. Docker reads both; whoever reads the file may not.
-fn twice(text: &str) -> Option<Unmergeable> {
+fn twice(text: &str) -> Option<(String, Unmergeable)> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).ok()?;
     let Some(ast::Value::Object(top)) = parsed.value else { return None };
     let inner = top.properties.iter().filter_map(|property| property.value.as_object());
     let (name, at) = [&top].into_iter().chain(inner).find_map(repeated)?;
     let (line, column) = line_and_column(text, at);
-    Some(Unmergeable::at(line, column, format!("it has the key {name:?} a second time: join the two")))
+    let e = Unmergeable::at(line, column, format!("it has the key {name:?} a second time: join the two"));
+    Some((name.to_owned(), e))
 }
 
 /// The first key that an object has had before, and where it is.
@@ -213,6 +219,8 @@ mod tests {
         assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{after:?}");
         assert_eq!(merged(&after, PATH, true), Ok(after.clone()), "a second time");
         assert!(refuses_cdi("\u{feff}{\"features\": {\"cdi\": false}}"));
+        let nothing_to_add = r#"{"runtimes": {}, "runtimes": {"nvidia": {"path": "x"}}}"#;
+        assert!(merged(nothing_to_add, PATH, false).is_err(), "which one counts?");
         // A key that Docker reads twice is no obstacle if nothing is added to it.
         assert!(merged("{\"debug\": true, \"debug\": false}", PATH, false).is_ok());
     }

@@ -187,10 +187,9 @@ impl<'a> Containers<'a> {
         Some(self.edited(PathBuf::from(path), content))
     }
 
-    /// The file that keeps an engine from serving Kubernetes, on a host with a kubelet.
+    /// The file that keeps an engine from serving Kubernetes.
     pub fn serves_no_pods<'s>(&self, setup: &EngineSetup<'s>) -> Option<&'s str> {
-        let is_used = setup.engine.used_by.iter().any(|user| self.host.users.contains(&user.into()));
-        let path = setup.engine.config.as_deref().filter(|_| is_used && setup.engine.form == EngineForm::Containerd)?;
+        let path = setup.engine.config.as_deref().filter(|_| setup.engine.form == EngineForm::Containerd)?;
         self.text(Path::new(path)).ok()?.is_some_and(containerd::serves_no_pods).then_some(path)
     }
 
