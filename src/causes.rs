@@ -40,12 +40,17 @@ impl Remedy {
     }
 }
 
-/// On one line: the text, then the commands joined with `&&`.
+/// On one line: the text, then the commands joined with `&&`, except after a reboot.
 impl Display for Remedy {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let colon = if self.commands.is_empty() { "" } else { ": " };
-        write!(f, "{}{colon}{}", self.text, self.commands.join(" && "))
+        write!(f, "{}{colon}{}", self.text, line(&self.commands))
     }
+}
+
+/// The commands on one line. No shell goes on after a reboot: what follows it is another line.
+fn line(commands: &[String]) -> String {
+    commands.join(" && ").replace("sudo reboot && ", "sudo reboot; after the reboot: ")
 }
 
 impl Cause {
@@ -75,9 +80,28 @@ pub const JETSON: &str = "on a Jetson the board support package provides the dri
 
 /// On a system whose /usr is an image (GS908).
 pub const IMMUTABLE: &str = "the system files are a read-only image: packages and runfiles cannot change them";
+/// What to do there.
+pub const OWN_TOOLS: &str =
+    "have the system's own tools install the driver, as doctor says; a toolkit belongs in a container";
 
-/// Where a toolkit goes on such a system.
-pub const TOOLKIT_IN_CONTAINER: &str = "a toolkit belongs in a container there, with the driver of the host";
+/// Where a toolkit goes on such a system: a container that this command enters, or else the image of the containers that use it.
+/// A plan for the host itself would be refused, so none is named.
+pub fn toolkit_in_container(enter: Option<&str>) -> Remedy {
+    let text = match enter {
+        Some(enter) => format!(
+            "a toolkit belongs in a container there, with the driver of the host: enter one with `{enter}`, and run gpusetup in it"
+        ),
+        None => "a toolkit belongs in the image of the containers that use it, with the driver of the host: run gpusetup in their \
+                 Containerfile"
+            .to_owned(),
+    };
+    Remedy::new(text, [] as [String; 0])
+}
+
+/// A toolkit that such a system has itself, with the command that brings it.
+pub fn own_toolkit(command: &str) -> Remedy {
+    Remedy::new("a toolkit comes from the system itself", [command])
+}
 
 /// Authorises a Thunderbolt or USB4 device (GS913), of this name.
 pub fn authorise(name: &str) -> Remedy {
@@ -938,7 +962,8 @@ pub fn of(id: CheckId) -> Cause {
             .fix("run the persistence daemon", ["sudo systemctl enable --now nvidia-persistenced"]),
         CheckId::GS906 => not_ours(WSL2),
         CheckId::GS907 => not_ours(JETSON),
-        CheckId::GS908 => not_ours(IMMUTABLE),
+        CheckId::GS908 => Cause::new(IMMUTABLE)
+            .helps(look(OWN_TOOLS, id)),
         CheckId::GS909 => Cause::new(
             "the kernel counts GPU memory as host memory: Kubernetes reports too much memory, and pods get wrong limits",
         )
@@ -1007,5 +1032,7 @@ mod tests {
             "console: sudo dkms generate_mok && sudo mokutil --import /var/lib/dkms/mok.pub && sudo reboot"
         ));
         assert_eq!(Remedy::new("wait", [""; 0]).to_string(), "wait");
+        let twice = Remedy::new("in two parts", ["sudo a", "sudo reboot", "sudo b", "sudo reboot"]);
+        assert_eq!(twice.to_string(), "in two parts: sudo a && sudo reboot; after the reboot: sudo b && sudo reboot");
     }
 }

@@ -18,8 +18,8 @@ const OF_HOSTS: [&str; 12] = [
     "cache",
     "bundle",
 ];
-/// Programs that act on the running kernel, the hardware or running services, which a tree does not have.
-const OF_MACHINES: [&str; 18] = [
+/// Programs that act on the running kernel, the hardware, running services or the booted image, which a tree does not have.
+const OF_MACHINES: [&str; 24] = [
     "reboot",
     "boltctl",
     "poweroff",
@@ -38,7 +38,15 @@ const OF_MACHINES: [&str; 18] = [
     "snap",
     "dcgmi",
     "nvidia-persistenced",
+    "mount",
+    "rpm-ostree",
+    "bootc",
+    "transactional-update",
+    "nixos-rebuild",
+    "cos-extensions",
 ];
+/// Programs that an administrator runs elsewhere, for a node of a cluster or an instance of a cloud.
+const ELSEWHERE: [&str; 3] = ["talosctl", "oc", "aws"];
 /// Programs that only pass on to the next one of a pipe.
 const FEEDERS: [&str; 4] = ["printf", "echo", "curl", "cat"];
 /// Programs that only choose from what the one before them says.
@@ -112,6 +120,9 @@ fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {
         }
         let asked = format!("gpusetup {name}");
         return Some(part.replacen(&asked, &format!("{asked} --root {}", quoted_path(root)), 1));
+    }
+    if ELSEWHERE.contains(&program) {
+        return Some(part.to_owned());
     }
     if OF_MACHINES.contains(&program) || bare.contains("/sys/") || bare.contains("/dev/") {
         return None;
@@ -247,6 +258,10 @@ mod tests {
                 Some("sudo chroot /t systemctl enable nvidia-persistenced"),
             ),
             ("sudo systemctl restart docker", None),
+            ("sudo rpm-ostree install a", None),
+            ("sudo transactional-update --continue pkg install a", None),
+            ("sudo cos-extensions install gpu", None),
+            ("talosctl upgrade --image IMAGE", Some("talosctl upgrade --image IMAGE")),
         ] {
             assert_eq!(command(text, Path::new("/t")).as_deref(), want, "{text}");
         }
@@ -269,6 +284,10 @@ mod tests {
             sentence("enrol it: sudo dkms generate_mok && sudo mokutil --import k && sudo reboot", root),
             "enrol it: sudo dkms generate_mok && sudo mokutil --import k && sudo reboot (on the machine that runs this tree, and \
              not here)"
+        );
+        assert_eq!(
+            sentence("layer it: sudo rpm-ostree install https://a-$(rpm -E %fedora).rpm", root),
+            "layer it: sudo rpm-ostree install https://a-$(rpm -E %fedora).rpm (on the machine that runs this tree, and not here)"
         );
         for text in ["read it, then: sudo chmod go-w plan.json", "sudo ./gpusetup apply", "run it with sudo"] {
             assert_eq!(in_chroot(text, root), text);

@@ -68,12 +68,15 @@ fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
 /// ostree shows by a file written at boot and by its repository; openSUSE's transactional systems by their tool.
 const IMAGES: [&str; 3] = ["/run/ostree-booted", REPOSITORY, "/usr/sbin/transactional-update"];
 
-/// In a container, it shows an image that is being built, which packages can change.
 const REPOSITORY: &str = "/sysroot/ostree/repo";
+
+/// Files of an image itself. In a container, they show an image that is being built, which packages can change.
+const IN_IMAGES: [&str; 2] = [REPOSITORY, "/usr/share/ublue-os/image-info.json"];
 
 /// The files found that show an image-based system, or one with its vendor's driver.
 fn signs(reader: &Reader, database: &Database, kind: MachineKind) -> Vec<PathBuf> {
-    let counts = |path: &&Path| kind != MachineKind::Container || *path != Path::new(REPOSITORY);
+    let in_image = |path: &Path| IN_IMAGES.iter().any(|file| path == Path::new(file));
+    let counts = |path: &&Path| kind != MachineKind::Container || !in_image(path);
     let all: BTreeSet<&Path> = IMAGES.iter().map(Path::new).chain(database.platform_files()).collect();
     all.into_iter().filter(counts).filter(|path| reader.system.exists(path)).map(Path::to_owned).collect()
 }

@@ -23,7 +23,7 @@ pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflic
         MachineKind::Wsl2 => Err(Conflict::blocked(CheckId::GS906, causes::WSL2).hint(without)),
         MachineKind::Jetson => Err(jetson(database, facts, without)),
         _ if facts.os.immutable && own_platform(database, facts).is_none() => {
-            Err(Conflict::blocked(CheckId::GS908, causes::IMMUTABLE).hint(without))
+            Err(Conflict::blocked(CheckId::GS908, causes::IMMUTABLE).hint(causes::OWN_TOOLS).hint(without))
         }
         MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => Ok(()),
     }
@@ -41,11 +41,19 @@ fn not_on_platform(platform: &Platform, host: &KnownHost, request: &Request) -> 
     if request.driver.is_wanted() {
         conflict = conflict.hint(own_way_here(platform, host.database, host.facts).to_string());
     }
-    if platform.driver == PlatformDriver::Unavailable {
-        return Err(conflict.hint(Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit)));
+    Err(match platform.driver {
+        PlatformDriver::Unavailable if host.distribution.is_none() => conflict,
+        PlatformDriver::Unavailable => conflict.hint(Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit)),
+        PlatformDriver::Image | PlatformDriver::Vendor => conflict.hint(toolkit_way(platform).to_string()),
+    })
+}
+
+/// The way to a toolkit on an image.
+fn toolkit_way(platform: &Platform) -> Remedy {
+    match &platform.toolkit {
+        Some(command) => causes::own_toolkit(command),
+        None => causes::toolkit_in_container(platform.container.as_deref()),
     }
-    let enter = platform.container.iter().cloned().chain(["gpusetup plan --profile toolkit".to_owned()]);
-    Err(conflict.hint(Remedy::new(causes::TOOLKIT_IN_CONTAINER, enter).to_string()))
 }
 
 /// Refuses the driver of a Jetson, and says what JetPack has.

@@ -15,20 +15,34 @@ pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Pla
 /// The way to a driver for the GPUs of this host.
 pub fn own_way_here(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
     let cards: Vec<_> = facts.gpus.iter().filter_map(|gpu| known_card(database, gpu).ok()).collect();
-    own_way(platform, cards.iter())
+    own_way(platform, facts.os.variant.as_deref(), cards.iter())
 }
 
-/// The way to a driver that supports all of these GPUs, or that none is known.
-pub fn own_way<'c>(platform: &Platform, cards: impl Iterator<Item = &'c Card> + Clone) -> Remedy {
-    match platform.ways.iter().find(|way| cards.clone().all(|card| supports(way, card))) {
-        Some(way) => Remedy::new(way.text.as_str(), way.commands.iter().cloned()),
-        None => unknown(platform, cards),
+/// The way to a driver that supports all of these GPUs, or that none is known. The image of this `VARIANT_ID` may have it already.
+pub fn own_way<'c>(
+    platform: &Platform,
+    variant: Option<&str>,
+    cards: impl Iterator<Item = &'c Card> + Clone,
+) -> Remedy {
+    let Some(way) = platform.ways.iter().find(|way| cards.clone().all(|card| supports(way, card))) else {
+        return unknown(platform, cards);
+    };
+    match variant.filter(|variant| way.is_in(variant)) {
+        Some(variant) => in_the_image(variant),
+        None => Remedy::new(way.text.as_str(), way.commands.iter().cloned()),
     }
+}
+
+/// On an image with NVIDIA's driver, another one would change nothing.
+fn in_the_image(variant: &str) -> Remedy {
+    let text = format!("the image {variant} has NVIDIA's driver already: see what the kernel says of it");
+    Remedy::new(text, ["sudo dmesg | grep -E 'NVRM|nvidia'"])
 }
 
 fn supports(way: &PlatformWay, card: &Card) -> bool {
     way.modules.is_none_or(|modules| card.modules.contains(&modules))
         && way.branch.is_none_or(|branch| card.is_served_by(branch))
+        && way.oldest.is_none_or(|oldest| card.last_branch.is_none_or(|last| last >= oldest))
 }
 
 fn unknown<'c>(platform: &Platform, cards: impl Iterator<Item = &'c Card>) -> Remedy {

@@ -40,9 +40,15 @@ fn image_based_systems_are_told_their_own_way() {
         ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=coreos\n", None, "rpm-ostree rebase"),
         ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=43\n", None, "bazzite-nvidia-open:stable"),
         (
+            "ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n",
+            Some("usr/share/ublue-os/image-info.json"),
+            "bluefin-nvidia-open:stable",
+        ),
+        ("ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n", Some("run/ostree-booted"), "ucore:stable-nvidia"),
+        (
             "ID=\"opensuse-microos\"\nVERSION_ID=\"20261101\"\n",
             Some("usr/sbin/transactional-update"),
-            "transactional-update pkg",
+            "transactional-update --continue pkg",
         ),
         ("ID=\"sl-micro\"\nVERSION_ID=\"6.1\"\n", Some("usr/sbin/transactional-update"), "transactional-update shell"),
         ("ID=nixos\nVERSION_ID=\"26.05\"\n", None, "nixos-rebuild switch"),
@@ -53,15 +59,26 @@ fn image_based_systems_are_told_their_own_way() {
         ("ID=ubuntu-core\nVERSION_ID=\"24\"\n", None, "snap components pc-kernel"),
         ("ID=steamos\nID_LIKE=arch\nVERSION_ID=3.7\n", None, "steamos-readonly"),
         ("ID=rhcos\nVERSION_ID=\"4.20\"\n", Some("run/ostree-booted"), "gpu-operator-certified"),
+        (
+            "ID=\"rhel\"\nVERSION_ID=\"9.6\"\nVARIANT_ID=coreos\nOPENSHIFT_VERSION=\"4.19\"\n",
+            Some("run/ostree-booted"),
+            "gpu-operator-certified",
+        ),
         ("ID=\"rhel\"\nVERSION_ID=\"9.6\"\n", Some("run/ostree-booted"), "bootc switch"),
     ] {
         let tree = with_gpu(&format!("PRETTY_NAME=\"X\"\n{release}"), file.as_slice());
         let refused = tree.run(&["plan", "--profile", "compute"]);
         assert_eq!(refused.code, 5, "{release}: {}", refused.err);
         assert!(refused.err.contains(command) && refused.err.contains("(GS908)"), "{release}: {}", refused.err);
+        assert!(!refused.err.contains("gpusetup plan"), "it would be refused again: {}", refused.err);
+        for program in ["rpm-ostree", "transactional-update", "bootc", "cos-extensions", "talosctl", "aws"] {
+            let in_chroot = format!("{} {program}", tree.path().display());
+            assert!(!refused.err.contains(&in_chroot), "{release}: {}", refused.err);
+        }
         // Neither the packages it needs nor its files can be installed.
         let toolkit = tree.run(&["plan", "--profile", "toolkit"]);
-        assert!(toolkit.code == 5 && toolkit.err.contains("container"), "{release}: {}", toolkit.err);
+        assert!(toolkit.code == 5 && toolkit.err.contains("hint: a toolkit "), "{release}: {}", toolkit.err);
+        assert!(!toolkit.err.contains("gpusetup plan"), "it would be refused again: {}", toolkit.err);
         assert!(!toolkit.err.contains(command), "nobody asked for a driver: {}", toolkit.err);
         assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], true, "{release}");
         let checked = finding(&tree, "GS908");
@@ -95,6 +112,13 @@ fn a_systems_own_way_supports_the_gpu() {
         ),
         ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n", PASCAL, "akmod-nvidia-580xx", "akmod-nvidia xorg"),
         ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n", KEPLER, "akmod-nvidia-470xx", "580"),
+        ("ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n", PASCAL, "ucore:stable-nvidia-lts", "no way"),
+        ("ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n", KEPLER, "no way to a driver", "ucore:stable"),
+        ("ID=cos\nVERSION_ID=125\n", PASCAL, "cos-extensions install gpu", "no way"),
+        ("ID=cos\nVERSION_ID=125\n", KEPLER, "no way to a driver", "cos-extensions"),
+        ("ID=ubuntu-core\nVERSION_ID=\"24\"\n", KEPLER, "no way to a driver", "pc-kernel"),
+        ("ID=steamos\nID_LIKE=arch\nVERSION_ID=3.7\n", KEPLER, "no way to a driver", "Bazzite"),
+        ("ID=rhcos\nVERSION_ID=\"4.18\"\n", KEPLER, "no way to a driver", "Operator"),
     ] {
         let tree = Tree::new(&format!("PRETTY_NAME=\"X\"\n{release}"), "6.12.5-200.fc41.x86_64", 14);
         tree.write("run/ostree-booted", "");
@@ -105,9 +129,23 @@ fn a_systems_own_way_supports_the_gpu() {
 }
 
 #[test]
+fn an_image_that_has_the_driver_is_not_to_be_replaced_by_itself() {
+    for (release, again) in [
+        ("ID=bazzite\nVERSION_ID=43\nVARIANT_ID=bazzite-nvidia-open\n", "rebase"),
+        ("ID=bottlerocket\nVERSION_ID=1.68.0\nVARIANT_ID=aws-k8s-1.33-nvidia\n", "aws ssm"),
+    ] {
+        let refused = with_gpu(&format!("PRETTY_NAME=\"X\"\n{release}"), &[]).run(&["plan", "--profile", "compute"]);
+        let says = refused.err.contains("has NVIDIA's driver already") && !refused.err.contains(again);
+        assert!(refused.code == 5 && says, "{release}: {}", refused.err);
+    }
+}
+
+#[test]
 fn an_image_that_is_being_built_in_a_container_can_be_changed() {
     let release = "PRETTY_NAME=\"Fedora\"\nID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n";
-    let tree = with_gpu(release, &["usr/bin/dnf", "usr/bin/dracut", "sysroot/ostree/repo/config", "run/.containerenv"]);
+    let image = ["sysroot/ostree/repo/config", "usr/share/ublue-os/image-info.json"];
+    let files = [&["usr/bin/dnf", "usr/bin/dracut", "run/.containerenv"][..], &image].concat();
+    let tree = with_gpu(release, &files);
     assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], false);
     let built = tree.run(&["plan", "--profile", "driver"]);
     assert_eq!(built.code, 0, "{}", built.err);
@@ -115,6 +153,10 @@ fn an_image_that_is_being_built_in_a_container_can_be_changed() {
 
 #[test]
 fn chromeos_has_no_driver_and_compiles() {
+    let chromeos = with_gpu("PRETTY_NAME=\"ChromeOS\"\nID=chromeos\nVERSION_ID=140\n", &[]);
+    let refused = chromeos.run(&["plan", "--profile", "compute"]);
+    assert!(refused.code == 5 && refused.err.contains("another machine"), "{}", refused.err);
+    assert!(!refused.err.contains("gpusetup plan"), "no toolkit is known for it: {}", refused.err);
     let tree = Tree::debian_12();
     tree.write("opt/google/cros-containers/bin/garcon", "");
     tree.write("run/systemd/container", "lxc\n");

@@ -125,8 +125,8 @@ pub fn image(seen: &Evidence) -> Verdict {
     if let Some(driver) = &seen.facts.driver {
         return Verdict::pass().saw(format!("driver {} on {}", driver.version, platform.name));
     }
-    Verdict::fail(format!("no driver is installed, and {} has its own way to one: {}", platform.name, platform.why))
-        .helped(own_way(platform, cards(seen)))
+    Verdict::fail(format!("no driver is installed; on {} it comes another way: {}", platform.name, platform.why))
+        .helped(own_way(platform, seen.facts.os.variant.as_deref(), cards(seen)))
 }
 
 /// The GPUs that the database knows.
@@ -203,5 +203,5 @@ pub fn vendors(seen: &Evidence) -> Verdict {
     }
     Verdict::warn(format!("driver {} did not come with {}: {}", driver.version, platform.name, platform.why))
         .saw(evidence)
-        .helped(own_way(platform, cards(seen)))
+        .helped(own_way(platform, seen.facts.os.variant.as_deref(), cards(seen)))
 }

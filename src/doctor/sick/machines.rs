@@ -102,7 +102,8 @@ fn an_image_based_system_is_told_its_own_way() {
     };
     let (status, cause, commands) = of("fedora-atomic", false);
     assert!(status == Status::Fail && cause.contains("Silverblue"), "{cause}");
-    assert_eq!(commands[1], "sudo rpm-ostree install akmod-nvidia xorg-x11-drv-nvidia-cuda");
+    // The repository is there only after the reboot.
+    assert_eq!(commands[1..3], ["sudo reboot", "sudo rpm-ostree install akmod-nvidia xorg-x11-drv-nvidia-cuda"]);
     assert_eq!(of("fedora-atomic", true).0, Status::Pass);
     let volta = |id: &'static str| {
         verdict(CheckId::GS908, |e| {
@@ -115,6 +116,18 @@ fn an_image_based_system_is_told_its_own_way() {
     assert!(of("flatcar", false).2[0].starts_with("echo nvidia-drivers-570-open |"));
     assert!(volta("flatcar").2[0].starts_with("echo nvidia-drivers-570 |"), "open modules do not run it");
     assert!(volta("sle-micro").2[0].starts_with("gpusetup explain"), "none is known");
+    let on_image = |id: &'static str, variant: &'static str| {
+        verdict(CheckId::GS908, |e| {
+            e.platform = embedded().platforms.into_iter().find(|platform| platform.id == id);
+            (e.facts.driver, e.facts.os.variant) = (None, Some(variant.to_owned()));
+        })
+    };
+    for (id, without, with) in
+        [("universal-blue", "bazzite", "bazzite-nvidia-open"), ("bottlerocket", "aws-k8s-1.33", "aws-k8s-1.33-nvidia")]
+    {
+        assert!(on_image(id, without).2[0].contains("-nvidia"), "{id}: the image with the driver");
+        assert!(on_image(id, with).2[0].starts_with("sudo dmesg"), "{id}: it is on that image");
+    }
     let in_container = |e: &mut Evidence| {
         e.platform = embedded().platforms.into_iter().find(|platform| platform.id == "universal-blue");
         (e.facts.machine.kind, e.facts.driver) = (MachineKind::Container, None);

@@ -152,6 +152,7 @@ fn platforms(database: &Database, c: &mut Checker) {
         }
         for way in &p.ways {
             c.known_branch(database, &record, "ways", way.branch);
+            c.known_branch(database, &record, "ways", way.oldest);
         }
     }
     c.unique("jetpacks", "l4t", database.jetpacks.iter().map(|j| &j.l4t));

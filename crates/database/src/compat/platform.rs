@@ -29,9 +29,12 @@ pub struct Platform {
     pub why: String,
     /// How to get a driver there. The first way that supports all GPUs counts.
     pub ways: Vec<PlatformWay>,
-    /// The command that enters a container for a toolkit, where a toolkit cannot be installed on the host.
+    /// The command that enters a container in which gpusetup can install a toolkit, where it cannot be installed on the host.
     #[serde(default)]
     pub container: Option<String>,
+    /// The command that brings a toolkit of the system's own, if it has one.
+    #[serde(default)]
+    pub toolkit: Option<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }
@@ -46,11 +49,17 @@ pub struct PlatformWay {
     /// The driver branch that it installs; none for the newest, or if the system or the reader chooses it.
     #[serde(default)]
     pub branch: Option<u16>,
+    /// The oldest driver branch that it may install, where the system or the reader chooses; none if that is not known.
+    #[serde(default)]
+    pub oldest: Option<u16>,
     /// What to do, as an instruction.
     pub text: String,
     /// The commands for that; empty if it is not done on the host.
     #[serde(default)]
     pub commands: Vec<String>,
+    /// The endings of `VARIANT_ID` that the images of this way have: `-nvidia`.
+    #[serde(default)]
+    pub in_images: Vec<String>,
 }
 
 /// What a system does with drivers.
@@ -96,6 +105,13 @@ impl Platform {
         (self.os.is_empty() || by_os)
             && (self.variants.is_empty() || by_variant)
             && (self.files.is_empty() || self.files.iter().any(|file| found.contains(file)))
+    }
+}
+
+impl PlatformWay {
+    /// Whether the image of this `VARIANT_ID` has the driver of this way already.
+    pub fn is_in(&self, variant: &str) -> bool {
+        self.in_images.iter().any(|ending| variant.ends_with(ending.as_str()))
     }
 }
 
@@ -152,6 +168,12 @@ mod tests {
         let id = |os: &str, variant, files: &[_]| known().platform(os, variant, files).map(|p| p.id.as_str());
         assert_eq!(id("fedora", Some("silverblue"), &ostree), Some("fedora-atomic"));
         assert_eq!(id("fedora", Some("workstation"), &[]), None);
+        let ublue = ["/run/ostree-booted".into(), "/usr/share/ublue-os/image-info.json".into()];
+        assert_eq!(id("fedora", Some("silverblue"), &ublue), Some("universal-blue-fedora"));
+        assert_eq!(id("fedora", Some("ucore"), &ostree), Some("ucore"));
+        assert_eq!(id("fedora", Some("coreos"), &ostree), Some("fedora-coreos"));
+        assert_eq!(id("rhel", Some("coreos"), &ostree), Some("openshift-rhel"));
+        assert_eq!(id("rhel", None, &ostree), Some("bootc"));
         assert_eq!(id("nixos", None, &[]), Some("nixos"));
         assert_eq!(id("ubuntu", None, &["/etc/dgx-release".into()]), Some("dgx-os"));
         assert_eq!(id("ubuntu", None, &[]), None);
