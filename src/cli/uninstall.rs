@@ -67,14 +67,16 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
         let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
         apply::recover(system, &mut |news| teller.tell(news))?;
-        let plan = plan(options, system)?;
+        let (plan, unwanted) = (plan(options, system)?, options.unwanted());
         if plan.is_converged() {
             teller.end("Nothing to remove: it is not installed.");
             return Ok(Ended::Untouched);
         }
         if !options.run.asks_nothing() {
             propose(&plan, &options.look)?;
-            if !agreed("Remove it?")? {
+            let question =
+                if unwanted.driver { "Remove it?" } else { "Remove it? A rollback cannot bring a toolkit back." };
+            if !agreed(question)? {
                 say("nothing was changed");
                 return Ok(Ended::Untouched);
             }

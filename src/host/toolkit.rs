@@ -19,6 +19,9 @@ const DISTRIBUTION: &str = "/usr/lib/nvidia-cuda-toolkit";
 /// The origin in the `version.json` of a toolkit that gpusetup assembled from component archives.
 const ARCHIVES: &str = "component archives, put together by gpusetup";
 
+/// What a toolkit has at least one of.
+const PARTS: [&str; 7] = ["bin", "lib64", "lib", "targets", "include", "nvvm", "compat"];
+
 /// No release has had more updates; some have the build date instead (11.2.20210728).
 const LAST_UPDATE: u16 = 9;
 
@@ -44,6 +47,8 @@ pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Dat
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let by_name = name.strip_prefix("cuda-").and_then(|v| v.parse::<CudaVersion>().ok());
         let (said, components) = version(reader, database, &path);
+        // What a removal leaves of a toolkit is none.
+        let by_name = by_name.filter(|_| PARTS.iter().any(|part| reader.system.exists(path.join(part))));
         let Some(version) = said.or(by_name) else {
             if reader.system.exists(path.join("bin/nvcc")) {
                 reader.miss(

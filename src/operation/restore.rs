@@ -72,10 +72,11 @@ impl Undo {
         Ok(left.into_iter().map(|path| path.display().to_string()).collect())
     }
 
-    /// The tree that a program removed for good, unless something is there again.
+    /// The tree that was removed for good, unless something is there again.
     pub fn lost<'a>(&'a self, on: &System) -> Option<&'a PathBuf> {
         match self {
             Self::Gone { path } => Some(path).filter(|path| !on.exists(path)),
+            Self::Aside { path, aside } => Some(path).filter(|path| !on.exists(path) && !on.exists(aside)),
             _ => None,
         }
     }
@@ -83,7 +84,7 @@ impl Undo {
     /// What nothing can bring back, for these lost trees: such a tree itself, or a link that would lead into one.
     pub fn follows(&self, lost: &[PathBuf]) -> Option<&Path> {
         match self {
-            Self::Gone { path } => Some(path.as_path()).filter(|_| lost.contains(path)),
+            Self::Gone { path } | Self::Aside { path, .. } => Some(path.as_path()).filter(|_| lost.contains(path)),
             Self::Path { path, before: Node::Link { target }, .. } => {
                 let end = path.parent()?.join(target);
                 lost.iter().any(|tree| end.starts_with(tree)).then_some(path.as_path())

@@ -206,14 +206,16 @@ fn builds(context: &StepContext) -> bool {
 
 /// The kernel to build for, or a warning if it was not found.
 fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
-    let release = context.facts.kernel().unwrap_or("that will run");
-    context.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| Warning {
-        check: CheckId::GS105.into(),
-        text: format!(
+    let warning = |text: String| Warning { check: CheckId::GS105.into(), text };
+    let Some(release) = context.facts.kernel() else {
+        return Err(warning("which kernel will run is not known: install its headers before apply".to_owned()));
+    };
+    context.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| {
+        warning(format!(
             "kernel {release} has no modules in /lib/modules, so it is not a kernel package of {}. Install its headers from \
              its supplier before apply",
             context.facts.os.name
-        ),
+        ))
     })
 }
 

@@ -18,9 +18,9 @@ use crate::paths::{
     BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE,
     SETTINGS_UNIT, VGPU_TOKEN,
 };
-use crate::resolve::{Conflict, Request, distribution, toolkit_repository};
+use crate::resolve::{Conflict, Hint, Request, distribution, toolkit_repository};
 use crate::system::Node;
-use crate::text::all_of;
+use crate::text::{all_of, quoted_path};
 use crate::version::{CudaVersion, Requirement, Want};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub struct Inventory {
 }
 
 impl Unwanted {
-    /// Whether to remove this toolkit.
+    /// Whether it may be to remove: a name can mean another one of several.
     fn has(&self, toolkit: &Toolkit) -> bool {
         self.all_cuda || self.cuda.iter().any(|wanted| wanted.matches(toolkit.version))
     }
@@ -81,16 +81,15 @@ pub fn removal(
     unwanted: &Unwanted,
     request: Request,
 ) -> Result<Plan, Conflict> {
-    for wanted in &unwanted.cuda {
-        is_one(&facts, wanted)?;
-    }
-    let off = RemovalPlanner { database, facts: &facts, inventory, unwanted, prefix: &request.prefix };
+    let named = unwanted.cuda.iter().map(|wanted| Ok(named(&facts, wanted)?.path.clone()));
+    let named = named.collect::<Result<BTreeSet<_>, _>>()?;
+    let off = RemovalPlanner { database, facts: &facts, inventory, unwanted, named, prefix: &request.prefix };
     let mut warnings = Vec::new();
     let mut steps = Vec::new();
     if unwanted.driver {
         steps.extend(off.driver(&mut warnings)?);
     }
-    for toolkit in facts.toolkits.iter().filter(|t| unwanted.has(t)) {
+    for toolkit in facts.toolkits.iter().filter(|t| off.goes(t)) {
         steps.push(off.toolkit(toolkit)?);
     }
     steps.extend(off.toolkit_repository());
@@ -105,22 +104,27 @@ pub fn removal(
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
 }
 
-/// Refuses the name of no installed toolkit, and one that could mean several.
-fn is_one(facts: &Facts, wanted: &Requirement<CudaVersion>) -> Result<(), Conflict> {
-    let named = facts.toolkits.iter().filter(|toolkit| wanted.matches(toolkit.version));
-    let series: BTreeSet<_> = named.map(|toolkit| toolkit.version.series()).collect();
-    match series.len() {
-        0 => {
+/// The toolkit that a name means. Beside a copy such as `cuda-12.4-old`, 12.4 is the one in `cuda-12.4`.
+fn named<'f>(facts: &'f Facts, wanted: &Requirement<CudaVersion>) -> Result<&'f Toolkit, Conflict> {
+    let all: Vec<_> = facts.toolkits.iter().filter(|toolkit| wanted.matches(toolkit.version)).collect();
+    let is_usual = |toolkit: &&&Toolkit| {
+        toolkit.path.file_name().is_some_and(|name| name == format!("cuda-{}", toolkit.version.series()).as_str())
+    };
+    let usual: Vec<_> = all.iter().filter(is_usual).copied().collect();
+    match (all.as_slice(), usual.as_slice()) {
+        ([], _) => {
             let there: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
             let there = if there.is_empty() { "no toolkit".into() } else { all_of(&there) };
             let conflict = Conflict::request(format!("CUDA {wanted} is not installed (--cuda)"));
             Err(conflict.hint(format!("installed: {there}")))
         }
-        1 => Ok(()),
+        ([one], _) | (_, [one]) => Ok(one),
         _ => {
-            let names: Vec<_> = series.iter().map(ToString::to_string).collect();
-            let conflict = Conflict::request(format!("--cuda {wanted} names several toolkits: {}", all_of(&names)));
-            Err(conflict.hint(format!("name one of them, or all: --cuda {}", names.join(","))))
+            let names: BTreeSet<_> = all.iter().map(|toolkit| toolkit.version).collect();
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            let places: Vec<_> = all.iter().map(|toolkit| shown(&toolkit.path)).collect();
+            let sentence = format!("--cuda {wanted} names several toolkits: {}", all_of(&places));
+            Err(Conflict::request(sentence).hint(format!("name one of them, or all: --cuda {}", names.join(","))))
         }
     }
 }
@@ -130,10 +134,17 @@ struct RemovalPlanner<'a> {
     facts: &'a Facts,
     inventory: &'a Inventory,
     unwanted: &'a Unwanted,
+    /// The directories of the toolkits that are named.
+    named: BTreeSet<PathBuf>,
     prefix: &'a Path,
 }
 
 impl RemovalPlanner<'_> {
+    /// Whether to remove this toolkit.
+    fn goes(&self, toolkit: &Toolkit) -> bool {
+        self.unwanted.all_cuda || self.named.contains(&toolkit.path)
+    }
+
     /// Removes all drivers found: a mixed installation is removed as a whole.
     fn driver(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Conflict> {
         let found: Vec<_> = self.facts.driver.iter().chain(&self.facts.other_drivers).collect();
@@ -202,7 +213,7 @@ impl RemovalPlanner<'_> {
     fn removes_packaged_toolkits(&self) -> bool {
         let is_packaged = |t: &&Toolkit| t.origin == Origin::Dpkg && t.path.parent() == Some(self.prefix);
         let mut packaged = self.facts.toolkits.iter().filter(is_packaged).peekable();
-        packaged.peek().is_some() && packaged.all(|t| self.unwanted.has(t))
+        packaged.peek().is_some() && packaged.all(|t| self.goes(t))
     }
 
     /// Removes the toolkit's repository with the last toolkit from there. The driver's repository has the same keys.
@@ -286,7 +297,14 @@ impl RemovalPlanner<'_> {
         let below = path.parent() == Some(self.prefix);
         if !below && toolkit.origin != Origin::Dpkg {
             let sentence = causes::outside_prefix(version, path, self.prefix);
-            return Err(Conflict::blocked(CheckId::GS715, sentence));
+            let conflict = Conflict::blocked(CheckId::GS715, sentence);
+            return Err(match path.parent() {
+                Some(other) => conflict.hint(Hint::Command(format!(
+                    "gpusetup uninstall --cuda {version} --prefix {} --dry-run",
+                    quoted_path(other)
+                ))),
+                None => conflict,
+            });
         }
         let owners = self.inventory.owners.get(path).cloned().unwrap_or_default();
         let mut acts: Vec<_> = self.packages(&owners | &self.packages_of_toolkit(toolkit)).into_iter().collect();
@@ -331,7 +349,7 @@ impl RemovalPlanner<'_> {
     /// Updates settings that point to removed software: the default toolkit, the loader's path, the shells' PATH.
     fn settings(&self, warnings: &mut Vec<Warning>) -> Vec<Step> {
         let mut steps = Vec::new();
-        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.unwanted.has(t));
+        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.goes(t));
         let default = self.prefix.join("cuda");
         let is_alternative = toolkit_packages::is_alternative(self.facts, self.prefix);
         let was_default = self.facts.default_toolkit(self.prefix).filter(|t| gone.iter().any(|g| g.path == t.path));
@@ -389,7 +407,7 @@ impl RemovalPlanner<'_> {
 
     /// Takes lines that name the removed toolkits out of the files that shells read at their start.
     fn startup_files(&self, warnings: &mut Vec<Warning>) -> Option<Step> {
-        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.unwanted.has(t));
+        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.goes(t));
         let gone = gone.into_iter().filter(|toolkit| toolkit.has_own_directory());
         let mut gone: Vec<_> = gone.map(|toolkit| toolkit.path.clone()).collect();
         if gone.is_empty() {
@@ -533,13 +551,18 @@ mod tests {
             Facts {
                 toolkits: vec![
                     newest_alone.toolkits[0].clone(),
-                    Toolkit { version: "12.4".parse().expect("valid"), ..newest_alone.toolkits[0].clone() },
+                    Toolkit {
+                        version: "12.4".parse().expect("valid"),
+                        path: "/usr/local/cuda-12.4".into(),
+                        ..newest_alone.toolkits[0].clone()
+                    },
                 ],
                 ..newest_alone
             },
             "12",
         );
-        assert!(several.expect_err("which one?").to_string().contains("several toolkits: 12.4 and 12.8"));
+        let several = several.expect_err("which one?").to_string();
+        assert!(several.contains("several toolkits: /usr/local/cuda-12.8 and /usr/local/cuda-12.4"), "{several}");
         let (facts, inventory) = host();
         let conflict = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
         let conflict = conflict.expect_err("it is not installed");

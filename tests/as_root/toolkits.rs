@@ -132,6 +132,7 @@ fn a_switch_among_alternatives_is_the_systems() {
     }
     host.gpusetup_plain(&["uninstall", "--cuda", "12.4", "--yes"]).succeeds();
     assert!(chosen("11.8") && !knows("12.4"), "{}", query());
+    assert!(host.gpusetup_plain(&["rollback", "--yes"]).err.contains("not brought back: /usr/local/cuda-12.4"));
 }
 
 /// Toolkits of which only nvcc is there, and tells its release.

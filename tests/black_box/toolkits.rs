@@ -236,8 +236,16 @@ fn toolkits_are_named_as_far_as_that_is_clear() {
     let removal = |name: &str| tree.run(&["uninstall", "--cuda", name, "--dry-run"]);
     let refused = removal("12");
     assert_eq!(refused.code, 2);
-    let wanted = "--cuda 12 names several toolkits: 12.4 and 12.9\nhint: name one of them, or all: --cuda 12.4,12.9";
+    let wanted = "--cuda 12 names several toolkits: /usr/local/cuda-12.4 and /usr/local/cuda-12.9\nhint: name one of them, or all: --cuda 12.4.1,12.9";
     assert!(refused.err.contains(wanted), "{}", refused.err);
+    // A copy beside it is another toolkit.
+    tree.write("usr/local/cuda-12.4-old/version.json", r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.0"}}"#);
+    let titles: Vec<_> = {
+        let plan = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json();
+        let steps = plan["steps"].as_array().expect("steps").clone();
+        steps.iter().filter(|step| step["id"] == "remove-cuda").map(|step| step["title"].to_string()).collect()
+    };
+    assert!(titles.len() == 1 && titles[0].contains("/usr/local/cuda-12.4\""), "{titles:?}");
     assert!(removal("11").out.contains("Make CUDA 12.9 the default toolkit"), "it was the default");
     for wish in [["use", "cuda", ">=12"], ["uninstall", "--cuda", "<12"]] {
         let refused = tree.run(&wish);
