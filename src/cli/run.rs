@@ -81,7 +81,7 @@ pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: Rollb
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
         let is_gone = path.starts_with('/') && !system.exists(path);
-        say(&if is_gone { format!("not brought back: {path}") } else { format!("kept as it is now: {path}") });
+        say(&if is_gone { format!("not brought back: {path}") } else { format!("kept: {path}") });
     }
     forget(system)?;
     teller.end(match reach {

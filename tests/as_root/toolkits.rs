@@ -157,7 +157,7 @@ fn a_switch_that_is_killed_is_whole_or_was_none() {
     let began = Instant::now();
     host.gpusetup_plain(&["use", "cuda", SERIES[0], "--yes"]).succeeds();
     host.gpusetup_plain(&["use", "cuda", SERIES[1], "--yes"]).succeeds();
-    let whole = began.elapsed() / 2;
+    let mut whole = began.elapsed() / 2;
     let (ended, missing) = (AtomicBool::new(false), AtomicBool::new(false));
     let link = host.path("/usr/local/cuda");
     let (mut switched, mut fractions) = (0, Fractions::of(seed));
@@ -185,6 +185,8 @@ fn a_switch_that_is_killed_is_whole_or_was_none() {
                 let is_old = said.out.starts_with("Nothing to resume") && now == before;
                 assert!(is_old || now.to_str() == Some(&wanted), "round {round}: {} {now:?}", said.out);
                 switched += usize::from(!is_old);
+                // On a busy machine a switch takes longer: about half of them are to come to their end.
+                whole = whole.mul_f64(if is_old { 1.05 } else { 0.95 });
                 agree(&host, text(&now));
             }
             ended.store(true, Ordering::Relaxed);
