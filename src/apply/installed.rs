@@ -48,7 +48,7 @@ impl OwnInstallations {
     }
 
     fn add(&mut self, plan: &Plan, id: StepId) {
-        let directory = |version: CudaVersion| plan.request.prefix.join(format!("cuda-{}", version.series()));
+        let directory = |version: CudaVersion| plan.request.prefix.join(version.directory());
         let default = plan.selection.cuda.as_ref().map(|cuda| directory(cuda.version));
         match id {
             StepId::InstallDriver => self.driver = plan.selection.driver.as_ref().map(|driver| driver.version),

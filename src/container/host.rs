@@ -20,7 +20,7 @@ pub struct Host {
     pub starters: Starters,
 }
 
-/// Where a host's driver comes from, as an instruction. None if gpusetup can install one, on a system without a way of its own.
+/// The instruction for a driver on a machine where gpusetup installs none. Systems whose own tools install it are left to the caller.
 pub fn driver_from(facts: &Facts) -> Option<String> {
     match facts.machine.kind {
         MachineKind::Wsl2 => Some(causes::WSL2.to_owned()),

@@ -43,7 +43,7 @@ use crate::compat::{
 };
 use crate::host::{Block, Facts, Origin};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
-use crate::resolve::{Card, Joined, Supply, distribution, known_card, package_beside};
+use crate::resolve::{Card, Joined, Supply, distribution, known_card, own_platform, package_beside};
 use crate::system::{Ended, Output, Program, System};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use driver::{
@@ -461,8 +461,7 @@ impl Evidence {
         self.oldest_driver_of_series = database.cuda.iter().map(oldest).collect();
         let facts = &mut self.facts;
         self.distribution = distribution(database, facts).cloned();
-        let os = &facts.os;
-        self.platform = database.platform(&os.id, os.variant.as_deref(), &os.signs).cloned();
+        self.platform = own_platform(database, facts).cloned();
         let l4t = facts.machine.board.as_ref().and_then(|board| board.l4t.as_deref());
         self.jetpack = l4t.and_then(|l4t| database.jetpack(l4t)).cloned();
         self.cards =

@@ -191,13 +191,16 @@ fn runtime_in(system: &System, engine: &Engine) -> Option<PathBuf> {
     let folder = Path::new(engine.drop_in.as_deref()?).parent()?;
     let parts = system.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
     let files = parts.chain(engine.other_configs.iter().map(PathBuf::from));
-    let has_runtime = |file: &PathBuf| {
-        let text = system.read_text(file).ok().flatten();
-        text.and_then(|text| text.parse::<DocumentMut>().ok()).is_some_and(|doc| defines_nvidia(doc.as_table()))
-    };
+    let has_runtime =
+        |file: &PathBuf| system.read_text(file).ok().flatten().is_some_and(|text| has_nvidia_runtime(&text));
     let mut files: Vec<_> = files.filter(|file| engine.drop_in.as_deref().map(Path::new) != Some(file)).collect();
     files.sort();
     files.into_iter().rfind(has_runtime)
+}
+
+/// Whether a configuration of containerd or CRI-O has the runtime `nvidia`, in any version of the format.
+pub fn has_nvidia_runtime(text: &str) -> bool {
+    text.parse().is_ok_and(|doc: DocumentMut| defines_nvidia(doc.as_table()))
 }
 
 /// Whether a table of runtimes, at any depth, has `nvidia`.

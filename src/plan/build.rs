@@ -272,7 +272,7 @@ fn not_another_systems(host: &KnownHost, request: &Request) -> Result<(), Confli
 fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let Some(cuda) = chosen.cuda.as_ref().filter(|c| !c.is_kept()) else { return Ok(()) };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
-    let path = request.prefix.join(format!("cuda-{series}"));
+    let path = request.prefix.join(series.directory());
     let is_other = |t: &Toolkit| match cuda.packages {
         Some(_) => t.origin != Origin::Dpkg,
         None => matches!(t.origin, Origin::Dpkg | Origin::Archives) || !chosen.parts.is_empty(),

@@ -47,7 +47,7 @@ impl<'a> StepContext<'a> {
 
     /// The context for a toolkit alone.
     fn of_toolkit<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
-        let directory = |series| request.prefix.join(format!("cuda-{series}"));
+        let directory = |series: CudaVersion| request.prefix.join(series.directory());
         Self {
             facts: host.facts,
             request,

@@ -7,6 +7,7 @@ use super::driver::UNINSTALL;
 use super::repository::Added;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::staying::{default_not_run, too_old};
+use super::switch::installed;
 use super::{Act, Plan, Step, StepId, Warning, gpu_settings, startup, toolkit_packages};
 use crate::causes;
 use crate::compat::{Companion, Database, PackageManager};
@@ -107,16 +108,13 @@ pub fn removal(
 /// The toolkit that a name means. Beside a copy such as `cuda-12.4-old`, 12.4 is the one in `cuda-12.4`.
 fn named<'f>(facts: &'f Facts, wanted: &Requirement<CudaVersion>) -> Result<&'f Toolkit, Conflict> {
     let all: Vec<_> = facts.toolkits.iter().filter(|toolkit| wanted.matches(toolkit.version)).collect();
-    let is_usual = |toolkit: &&&Toolkit| {
-        toolkit.path.file_name().is_some_and(|name| name == format!("cuda-{}", toolkit.version.series()).as_str())
-    };
+    let is_usual =
+        |toolkit: &&&Toolkit| toolkit.path.file_name().is_some_and(|name| name == toolkit.version.directory().as_str());
     let usual: Vec<_> = all.iter().filter(is_usual).copied().collect();
     match (all.as_slice(), usual.as_slice()) {
         ([], _) => {
-            let there: Vec<_> = facts.toolkits.iter().map(|t| t.version.to_string()).collect();
-            let there = if there.is_empty() { "no toolkit".into() } else { all_of(&there) };
             let conflict = Conflict::request(format!("CUDA {wanted} is not installed (--cuda)"));
-            Err(conflict.hint(format!("installed: {there}")))
+            Err(conflict.hint(installed(facts.toolkits.iter())))
         }
         ([one], _) | (_, [one]) => Ok(one),
         _ => {

@@ -27,17 +27,16 @@ pub fn installed_toolkit<'a>(facts: &'a Facts, wanted: &Requirement<CudaVersion>
             "CUDA {wanted} is the distribution's own toolkit, which is spread over the system's directories: programs find it without \
              a default"
         ))),
-        None => {
-            let there: Vec<_> = { facts.toolkits.iter() }
-                .filter(|toolkit| toolkit.has_own_directory())
-                .map(|toolkit| toolkit.version.to_string())
-                .collect();
-            let there = if there.is_empty() { "no toolkit".to_owned() } else { all_of(&there) };
-            Err(Conflict::request(format!("CUDA {wanted} is not installed"))
-                .hint(format!("installed: {there}"))
-                .hint(Hint::Command(format!("sudo gpusetup apply --cuda {wanted}"))))
-        }
+        None => Err(Conflict::request(format!("CUDA {wanted} is not installed"))
+            .hint(installed(facts.toolkits.iter().filter(|toolkit| toolkit.has_own_directory())))
+            .hint(Hint::Command(format!("sudo gpusetup apply --cuda {wanted}")))),
     }
+}
+
+/// The hint with these toolkits: `installed: 11.8 and 12.4.1`.
+pub fn installed<'a>(toolkits: impl Iterator<Item = &'a Toolkit>) -> String {
+    let versions: Vec<_> = toolkits.map(|toolkit| toolkit.version.to_string()).collect();
+    format!("installed: {}", if versions.is_empty() { "no toolkit".to_owned() } else { all_of(&versions) })
 }
 
 /// The plan that makes this toolkit the default one. `request` names the prefix and the moment, which makes a later switch to the

@@ -106,7 +106,7 @@ pub fn are_apart(request: &Request, chosen: &Resolution) -> Result<(), Conflict>
     for (toolkit, wanted) in chosen.toolkits().zip(request.toolkits()) {
         let series = toolkit.release.version.series();
         if let Some((_, other)) = before.iter().find(|(same, _)| *same == series) {
-            let directory = request.prefix.join(format!("cuda-{series}"));
+            let directory = request.prefix.join(series.directory());
             let sentence = format!(
                 "--cuda {other} and --cuda {wanted} both choose CUDA {series}, but there is one directory for it, {}",
                 directory.display()

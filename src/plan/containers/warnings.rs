@@ -50,7 +50,7 @@ fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
     let (title, snap) = (&engine.title, engine.snap.as_ref()?);
     let (program, config, name) = (&snap.program, &snap.config, &snap.name);
     Some(format!(
-        "{title} is a snap here ({program}), which gpusetup does not set up: it reads {config} and has a container toolkit of its own. \
+        "{title} is a snap here ({program}), which gpusetup does not set up: it reads {config} and brings its own container toolkit. \
          After this, `sudo snap restart {name}` lets it find the driver, and --runtime nvidia gives containers the GPUs. For packages \
          in its place, move containers and images, run `sudo snap remove {name}`, and plan again with --engine {}",
         engine.id

@@ -71,14 +71,6 @@ pub fn merged(
     Ok(Containerd::Main(format!("{comments}{doc}")))
 }
 
-/// Whether a file has NVIDIA's runtime, in any version of the format.
-pub fn has_runtime(text: &str) -> bool {
-    let has = |doc: &DocumentMut, plugin: &str| {
-        table(doc, &["plugins", plugin, "containerd", "runtimes"]).is_some_and(|all| all.contains_key(RUNTIME))
-    };
-    text.parse().is_ok_and(|doc: DocumentMut| PLUGINS.iter().any(|(_, plugin)| has(&doc, plugin)))
-}
-
 /// Whether a configuration of containerd keeps it from serving Kubernetes, as that of the package containerd.io does.
 pub fn serves_no_pods(text: &str) -> bool {
     text.parse().is_ok_and(|doc: DocumentMut| is_disabled(&doc))

@@ -3,7 +3,7 @@
 use super::merge::Unmergeable;
 use super::{containerd, crio, daemon_json};
 use crate::compat::{ContainerToolkit, Engine, EngineForm, EngineId, EnginePackages, PackageRepository};
-use crate::host::{ContainerHost, Facts, InstalledEngine, packaged_version};
+use crate::host::{ContainerHost, Facts, InstalledEngine, has_nvidia_runtime, packaged_version};
 use crate::operation::Run;
 use crate::plan::Act;
 use crate::resolve::{ContainerRequest, KnownHost, Request};
@@ -182,7 +182,7 @@ impl<'a> Containers<'a> {
             Ok(there) => there,
             Err(broken) => return Some(Err(broken)),
         };
-        let has_runtime = there.is_some_and(containerd::has_runtime);
+        let has_runtime = there.is_some_and(has_nvidia_runtime);
         let content = if has_runtime { there.unwrap_or_default().to_owned() } else { content };
         Some(self.edited(PathBuf::from(path), content))
     }

@@ -259,6 +259,11 @@ impl CudaVersion {
     pub fn series(self) -> Self {
         Self { patch: None, ..self }
     }
+
+    /// The name of its directory, `cuda-12.8`.
+    pub fn directory(self) -> String {
+        format!("cuda-{}", self.series())
+    }
 }
 
 impl Version for CudaVersion {
