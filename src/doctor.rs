@@ -416,6 +416,16 @@ impl Report {
         of(Status::Fail).or_else(|| of(Status::Error)).or_else(|| of(Status::Warn))
     }
 
+    /// The report on a host with GPUs that are assumed: what it suggests to plan assumes them, too. `option` is `--gpu NAME`.
+    pub fn assuming(mut self, option: &str) -> Self {
+        let commands =
+            self.checks.iter_mut().filter_map(|finding| finding.remediation.as_mut()).flat_map(|r| &mut r.commands);
+        for command in commands {
+            *command = command.replacen("gpusetup plan", &format!("gpusetup plan {option}"), 1);
+        }
+        self
+    }
+
     /// The report on the host in a tree: its commands are for that tree, not for the machine that they are typed on.
     pub fn in_tree(mut self, root: &Path) -> Self {
         for remediation in self.checks.iter_mut().filter_map(|finding| finding.remediation.as_mut()) {

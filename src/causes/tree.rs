@@ -4,7 +4,7 @@ use crate::text::{quoted, quoted_path};
 use std::path::Path;
 
 /// The subcommands that are about the host. What `explain` says is mostly about none.
-const OF_HOSTS: [&str; 12] = [
+const OF_HOSTS: [&str; 14] = [
     "facts",
     "plan",
     "apply",
@@ -12,6 +12,8 @@ const OF_HOSTS: [&str; 12] = [
     "rollback",
     "uninstall",
     "use",
+    "list",
+    "prune",
     "status",
     "reboot-required",
     "doctor",

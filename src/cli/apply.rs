@@ -79,7 +79,7 @@ impl From<Failure> for Problem {
         let problem = Self::new(failure.exit(), failure.to_string());
         match failure {
             Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
-                .hint("gpusetup resume continues; gpusetup rollback undoes what was done so far")
+                .hint("sudo gpusetup resume continues; sudo gpusetup rollback undoes what was done so far")
                 .hint("the output of every program is in /var/log/gpusetup"),
             Failure::Blocked(_) | Failure::Gone(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
         }

@@ -18,7 +18,7 @@ use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::ProgressPrinter;
 use crate::system::{System, bug, output};
-use crate::text::wrapped;
+use crate::text::{quoted, wrapped};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -186,7 +186,10 @@ impl With<'_> {
         if let Some(path) = &options.report {
             self.hand_on(path, &system, &evidence)?;
         }
-        let report = examine(evidence, self.database, self.only);
+        let mut report = examine(evidence, self.database, self.only);
+        if !options.host.gpu.is_empty() {
+            report = report.assuming(&format!("--gpu {}", quoted(&options.host.gpu.join(","))));
+        }
         Ok(match &options.host.root {
             Some(root) => report.in_tree(root),
             None => report,

@@ -24,7 +24,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if options.look.json {
         super::print_json(&listing)?;
     } else {
-        let text = render::listing::text(&listing, super::paint(options.look.color), super::width());
+        let root = options.host.root.as_deref();
+        let text = render::listing::text(&listing, root, super::paint(options.look.color), super::width());
         super::print_text(text, options.look.color, options.host.root.is_none())?;
     }
     Ok(Exit::Done)

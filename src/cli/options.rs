@@ -8,6 +8,7 @@ use super::Problem;
 use super::files::{or_trust_owner, read_key};
 use crate::apply::RunConfig;
 use crate::bundle::{Bundle, BundleError};
+use crate::causes::tree;
 use crate::compat::Database;
 use crate::database::folder::{self, FolderError};
 use crate::database::store::Store;
@@ -311,6 +312,11 @@ impl HostOptions {
         ];
         let named = files.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path?))));
         os.chain(named).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A command for the same host, which `--root` may name.
+    pub fn here(&self, command: &str) -> String {
+        self.root.as_deref().map_or_else(|| command.to_owned(), |root| tree::sentence(command, root))
     }
 
     /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the question is asked, unless

@@ -9,6 +9,7 @@ use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
     TrustOptions,
 };
+use super::run::tell_warnings;
 use crate::apply;
 use crate::compat::Database;
 use crate::exit::Exit;
@@ -199,13 +200,6 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
     }
     Ok(if options.exit_code && !plan.is_converged() { Exit::Pending } else { Exit::Done })
-}
-
-/// Says what a plan warns of, beside a script that only has it in comments.
-fn tell_warnings(plan: &Plan) {
-    for warning in &plan.warnings {
-        super::say(&format!("warning: {}: {}", warning.check, warning.text));
-    }
 }
 
 /// The plan for a new installation of the same system on a machine of another architecture, if there is one.

@@ -69,7 +69,10 @@ fn tell(options: &Options, unused: Vec<Unused>, removed: bool) -> Result<Exit, P
     let end = match (unused.is_empty(), removed) {
         (true, _) => "Nothing to remove.\n".to_owned(),
         (_, true) => format!("Removed {things}, {}.\n", bytes(sum)),
-        (_, false) => format!("{things}, {}. `sudo gpusetup prune` removes them.\n", bytes(sum)),
+        (_, false) => {
+            let command = options.host.here("sudo gpusetup prune");
+            format!("{things}, {}. `{command}` removes them.\n", bytes(sum))
+        }
     };
     let list = if removed { String::new() } else { text(&unused) };
     super::print(&(list + &end))?;

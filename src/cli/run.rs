@@ -154,6 +154,11 @@ pub fn writing_on(
     ended.map(|ended| if matches!(ended, Ended::With(Ending::NeedsConsole)) { Exit::Blocked } else { Exit::Done })
 }
 
+/// Says what a plan warns of, where the plan itself is not shown.
+pub fn tell_warnings(plan: &Plan) {
+    plan.warnings.iter().for_each(|warning| say(&format!("warning: {}: {}", warning.check, warning.text)));
+}
+
 /// Applies a plan for the first time. A failed run is not repeated at every boot; a run that a shutdown interrupted is resumed.
 pub fn begin(
     plan: &Plan,
@@ -165,6 +170,9 @@ pub fn begin(
 ) -> Result<Ended, Problem> {
     // What is noted in the journal is checked like this when it is read again, too.
     plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be applied: {why}")))?;
+    if options.asks_nothing() {
+        tell_warnings(plan);
+    }
     let ended = perform(plan, options, config, system, account, teller);
     if ended.as_ref().is_err_and(|problem| !matches!(problem.exit, Exit::Signal(_))) {
         forget(system)?;

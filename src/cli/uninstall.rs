@@ -9,7 +9,7 @@ use crate::apply::result::Ending;
 use crate::apply::{self, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, RepositoryUse, StartupFiles, repository_notes};
+use crate::host::{Facts, PathFiles, RepositoryUse, repository_notes};
 use crate::operation::packages;
 use crate::packages::{of, owners};
 use crate::plan::{Inventory, Plan, Unwanted};
@@ -155,12 +155,12 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
 }
 
-/// The files of shells, if a toolkit is removed. Those of users change only if somebody agrees, by a question or by `--yes`.
-fn startup_files(options: &Options, system: &System, unwanted: &Unwanted) -> StartupFiles {
+/// The files of search paths, if a toolkit is removed. Those of users change only if somebody agrees, by a question or by `--yes`.
+fn path_files(options: &Options, system: &System, unwanted: &Unwanted) -> PathFiles {
     if unwanted.cuda.is_empty() && !unwanted.all_cuda {
-        return StartupFiles::default();
+        return PathFiles::default();
     }
-    let mut found = StartupFiles::of(system);
+    let mut found = PathFiles::of(system);
     if options.run.unattended && !options.run.yes {
         found.read.iter_mut().filter(|file| file.is_private).for_each(|file| file.may_change = false);
     }
@@ -175,7 +175,7 @@ fn inventory(
     unwanted: &Unwanted,
 ) -> Result<Inventory, Problem> {
     let Some(manager) = facts.os.package_manager else {
-        return Ok(Inventory { startup: startup_files(options, system, unwanted), ..Inventory::default() });
+        return Ok(Inventory { path_files: path_files(options, system, unwanted), ..Inventory::default() });
     };
     let failed = |e: std::io::Error| {
         let record = of(manager).record;
@@ -185,8 +185,8 @@ fn inventory(
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
     let notes = |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
     let (notes, toolkit_notes) = (notes(RepositoryUse::Driver)?, notes(RepositoryUse::Toolkit)?);
-    let startup = startup_files(options, system, unwanted);
-    Ok(Inventory { installed, owners, notes, toolkit_notes, startup })
+    let path_files = path_files(options, system, unwanted);
+    Ok(Inventory { installed, owners, notes, toolkit_notes, path_files })
 }
 
 /// Checks the host itself: an uninstaller's exit status proves nothing.

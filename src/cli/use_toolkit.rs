@@ -7,12 +7,14 @@ use super::{Problem, say};
 use crate::apply;
 use crate::apply::result::Ending;
 use crate::exit::Exit;
+use crate::host::Toolkit;
 use crate::plan::{Plan, installed_toolkit};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
-use crate::render::toolkit_shell::{SearchPaths, Shell, exports, module_file};
+use crate::render::toolkit_shell::{MODULE_MARK, SearchPaths, Shell, exports, module_file};
 use crate::resolve::Request;
-use crate::system::{System, environment, output};
+use crate::system::trust::Trust;
+use crate::system::{Node, System, environment, input, output};
 use crate::text::quoted_path;
 use crate::version::{CudaVersion, Requirement};
 use std::io;
@@ -133,6 +135,9 @@ fn print_exports(options: &Options, wanted: &Requirement<CudaVersion>, shell: Sh
     Ok(Exit::Done)
 }
 
+/// Bytes of a module file at most.
+const LARGEST_MODULE_FILE: u64 = 1 << 20;
+
 /// What `use --module-files --json` prints.
 #[derive(serde::Serialize)]
 struct Written {
@@ -151,29 +156,32 @@ fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
         return Err(Problem::usage("no toolkit is installed, so there is no module file to write"));
     }
     let system = system(&options.host);
-    if !system.is_live() && folder.is_relative() {
-        let again =
-            format!("gpusetup use cuda --module-files {} --root DIR", quoted_path(&Path::new("/").join(folder)));
+    if let Some(root) = options.host.root.as_deref().filter(|_| folder.is_relative()) {
+        let version = options.version.as_ref().map(|wanted| format!(" {wanted}")).unwrap_or_default();
+        let (folder, root) = (quoted_path(&Path::new("/").join(folder)), quoted_path(root));
         return Err(Problem::usage("with --root, the folder of --module-files begins with / and is one of the tree")
-            .attempt(again));
+            .attempt(format!("gpusetup use cuda{version} --module-files {folder} --root {root}")));
     }
     let folder = folder.join("cuda");
+    let place = |toolkit: &Toolkit| folder.join(toolkit.version.series().to_string());
+    let module_files: Vec<_> = toolkits.iter().map(|toolkit| place(toolkit)).collect();
+    if let Some(path) = module_files.iter().find(|path| is_of_others(&system, path)) {
+        let sentence = format!("{} is not of gpusetup, and stays; nothing was written", path.display());
+        return Err(Problem::new(Exit::Blocked, sentence).hint("name another folder, or move the file away"));
+    }
     let failed = |path: &Path, e: io::Error| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
     let made = match system.is_live() {
         true => output::make_directories(&folder),
         false => system.make_directories(&folder, 0o755).map(drop),
     };
     made.map_err(|e| failed(&folder, e))?;
-    let mut module_files = Vec::new();
-    for toolkit in toolkits {
-        let path = folder.join(toolkit.version.series().to_string());
+    for (toolkit, path) in toolkits.iter().zip(&module_files) {
         let text = module_file(toolkit);
         let written = match system.is_live() {
-            true => output::write(&path, text.as_bytes()),
-            false => system.write(&path, text.as_bytes(), 0o644),
+            true => output::write(path, text.as_bytes()),
+            false => system.write(path, text.as_bytes(), 0o644),
         };
-        written.map_err(|e| failed(&path, e))?;
-        module_files.push(path);
+        written.map_err(|e| failed(path, e))?;
     }
     if options.look.json {
         super::print_json(&Written { schema: "gpusetup.module-files/1", module_files })?;
@@ -182,4 +190,19 @@ fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
     let lines: String = module_files.iter().map(|path| format!("wrote {}\n", path.display())).collect();
     super::print(&lines)?;
     Ok(Exit::Done)
+}
+
+/// Whether something stands there that gpusetup did not write: a link, or a file without its mark.
+fn is_of_others(system: &System, path: &Path) -> bool {
+    let text = match system.is_live() {
+        true if !output::is_taken(path) => return false,
+        true if input::is_link(path) => return true,
+        true => input::text(path, LARGEST_MODULE_FILE, &Trust::Anybody).ok(),
+        false => match system.node(path) {
+            Ok(Node::Absent) => return false,
+            Ok(Node::File { .. }) => system.read_text(path).ok().flatten(),
+            _ => return true,
+        },
+    };
+    text.is_none_or(|text| !text.lines().any(|line| line == MODULE_MARK))
 }

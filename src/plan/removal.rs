@@ -8,10 +8,10 @@ use super::repository::Added;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::staying::{default_not_run, too_old};
 use super::switch::installed;
-use super::{Act, Plan, Step, StepId, Warning, gpu_settings, startup, toolkit_packages};
+use super::{Act, Plan, Step, StepId, Warning, gpu_settings, path_lines, toolkit_packages};
 use crate::causes;
 use crate::compat::{Companion, Database, PackageManager};
-use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, RepositoryUse, StartupFiles, Toolkit};
+use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, PathFiles, RepositoryUse, Syntax, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
 use crate::packages::{Note, pattern_matches};
@@ -48,8 +48,8 @@ pub struct Inventory {
     pub notes: Vec<Note>,
     /// The same for the toolkit's repository.
     pub toolkit_notes: Vec<Note>,
-    /// The files of shells that may name a toolkit.
-    pub startup: StartupFiles,
+    /// The files of search paths that may name a toolkit.
+    pub path_files: PathFiles,
 }
 
 impl Unwanted {
@@ -98,8 +98,11 @@ pub fn removal(
         steps.extend(off.add_ons());
     }
     if !steps.is_empty() {
-        steps.extend(off.settings(&mut warnings));
-        steps.extend(off.startup_files(&mut warnings));
+        let (of_loader, of_shells) = off.path_lines(&mut warnings);
+        steps.extend(off.settings(of_loader, &mut warnings));
+        const TITLE: &str = "Remove the toolkit from the startup files of shells";
+        const WHY: &str = "they name a directory that is gone; a copy of each file is kept for rollback";
+        steps.extend((!of_shells.is_empty()).then(|| step(StepId::Environment, TITLE, WHY, of_shells)));
     }
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
@@ -296,7 +299,9 @@ impl RemovalPlanner<'_> {
         if !below && toolkit.origin != Origin::Dpkg {
             let sentence = causes::outside_prefix(version, path, self.prefix);
             let conflict = Conflict::blocked(CheckId::GS715, sentence);
-            return Err(match path.parent() {
+            // By any other name of its directory, gpusetup would not find it there.
+            let is_usual = path.file_name().is_some_and(|name| name == version.directory().as_str());
+            return Err(match path.parent().filter(|_| is_usual) {
                 Some(other) => conflict.hint(Hint::Command(format!(
                     "gpusetup uninstall --cuda {version} --prefix {} --dry-run",
                     quoted_path(other)
@@ -344,8 +349,9 @@ impl RemovalPlanner<'_> {
         steps
     }
 
-    /// Updates settings that point to removed software: the default toolkit, the loader's path, the shells' PATH.
-    fn settings(&self, warnings: &mut Vec<Warning>) -> Vec<Step> {
+    /// Updates settings that point to removed software: the default toolkit, the loader's path (with edits of files that others wrote),
+    /// the shells' PATH.
+    fn settings(&self, of_loader: Vec<Act>, warnings: &mut Vec<Warning>) -> Vec<Step> {
         let mut steps = Vec::new();
         let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.goes(t));
         let default = self.prefix.join("cuda");
@@ -379,7 +385,7 @@ impl RemovalPlanner<'_> {
         }
         let last = !gone.is_empty() && stays.is_empty();
         let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }));
-        let mut loader: Vec<_> = ours(LOADER_PATH).map(Act::needed).into_iter().collect();
+        let mut loader: Vec<_> = ours(LOADER_PATH).map(Act::needed).into_iter().chain(of_loader).collect();
         loader.push(Act::needed(rebuild_cache()));
         const WHY: &str = "programs must not find removed libraries";
         steps.push(step(StepId::Ldconfig, "Update the loader's configuration", WHY, loader));
@@ -403,30 +409,28 @@ impl RemovalPlanner<'_> {
         }
     }
 
-    /// Takes lines that name the removed toolkits out of the files that shells read at their start.
-    fn startup_files(&self, warnings: &mut Vec<Warning>) -> Option<Step> {
+    /// Takes lines that name the removed toolkits out of the loader's files, and out of those that shells read at their start.
+    fn path_lines(&self, warnings: &mut Vec<Warning>) -> (Vec<Act>, Vec<Act>) {
         let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.goes(t));
         let gone = gone.into_iter().filter(|toolkit| toolkit.has_own_directory());
         let mut gone: Vec<_> = gone.map(|toolkit| toolkit.path.clone()).collect();
+        let (mut of_loader, mut of_shells) = (Vec::new(), Vec::new());
         if gone.is_empty() {
-            return None;
+            return (of_loader, of_shells);
         }
         // Without a toolkit, the link goes too.
         gone.extend(stays.is_empty().then(|| self.prefix.join("cuda")));
         let mut say = |text: String| warnings.push(Warning { check: CheckId::GS701.into(), text });
-        let mut acts = Vec::new();
-        for file in &self.inventory.startup.read {
-            let (act, left) = startup::edit(file, &gone);
-            acts.extend(act);
+        for file in &self.inventory.path_files.read {
+            let (act, left) = path_lines::edit(file, &gone);
+            if file.syntax == Some(Syntax::Loader) { &mut of_loader } else { &mut of_shells }.extend(act);
             left.into_iter().for_each(&mut say);
         }
-        let unread = &self.inventory.startup.left;
+        let unread = &self.inventory.path_files.left;
         if !unread.is_empty() {
             say(format!("not looked at for lines that name the toolkit: {}", unread.join("; ")));
         }
-        const TITLE: &str = "Remove the toolkit from the startup files of shells";
-        const WHY: &str = "they name a directory that is gone; a copy of each file is kept for rollback";
-        (!acts.is_empty()).then(|| step(StepId::Environment, TITLE, WHY, acts))
+        (of_loader, of_shells)
     }
 
     fn packages(&self, names: BTreeSet<String>) -> Option<Act> {

@@ -9,10 +9,13 @@ use super::toolkit_packages::alternative;
 use super::{Act, Plan, StepId};
 use crate::compat::Database;
 use crate::host::{Facts, Toolkit};
+use crate::ids::CheckId;
 use crate::operation::Run;
 use crate::resolve::{Conflict, Hint, Request};
-use crate::text::all_of;
+use crate::system::Node;
+use crate::text::{all_of, quoted_path};
 use crate::version::{CudaVersion, Requirement, Want};
+use std::path::Path;
 
 /// The toolkit that a name has, 12.8 or 12.8.1; the newest of several, as for 12.
 ///
@@ -39,6 +42,19 @@ pub fn installed<'a>(toolkits: impl Iterator<Item = &'a Toolkit>) -> String {
     format!("installed: {}", if versions.is_empty() { "no toolkit".to_owned() } else { all_of(&versions) })
 }
 
+/// Why no toolkit can be chosen where a directory has the name of the link, and what makes room.
+fn in_place_of_link(facts: &Facts, link: &Path) -> Conflict {
+    let sentence = format!("{} is a directory and no link, so no other toolkit can take its place", link.display());
+    let conflict = Conflict::blocked(CheckId::GS701, sentence);
+    match facts.toolkits.iter().find(|toolkit| toolkit.path == link) {
+        Some(toolkit) => {
+            let aside = link.with_file_name(toolkit.version.directory());
+            conflict.hint(Hint::Command(format!("sudo mv -nT {} {}", quoted_path(link), quoted_path(&aside))))
+        }
+        None => conflict,
+    }
+}
+
 /// The plan that makes this toolkit the default one. `request` names the prefix and the moment, which makes a later switch to the
 /// same toolkit another plan.
 ///
@@ -53,6 +69,9 @@ pub fn switch(
 ) -> Result<Plan, Conflict> {
     let toolkit = installed_toolkit(&facts, wanted)?;
     let (link, before) = (request.prefix.join("cuda"), facts.default_toolkit(&request.prefix));
+    if facts.node(&link) == Some(&Node::Directory) {
+        return Err(in_place_of_link(&facts, &link));
+    }
     let acts = match alternative(&facts, &request.prefix, toolkit) {
         Some(acts) => acts,
         None => vec![link_to(&facts, &request.prefix, &toolkit.path)],

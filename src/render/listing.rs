@@ -1,13 +1,16 @@
 //! What is installed, as text.
 
 use super::Paint;
+use crate::causes::tree;
 use crate::listing::{Installer, ListedAddOn, ListedToolkit, Listing, Way};
 use crate::text::{bytes, count, wrapped};
+use std::path::Path;
 
 /// The list for a person: the default toolkit is marked with `*`.
-pub fn text(listing: &Listing, paint: Paint, width: usize) -> String {
+pub fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: usize) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| out += &wrapped(label, text, width);
+    let for_tree = |text: &str| root.map_or_else(|| text.to_owned(), |root| tree::sentence(text, root));
     if listing.drivers.is_empty() {
         line("  ", "no driver");
     }
@@ -24,10 +27,10 @@ pub fn text(listing: &Listing, paint: Paint, width: usize) -> String {
     }
     listing.add_ons.iter().for_each(|add_on| line("  ", &of_add_on(add_on, true)));
     if listing.toolkits.iter().any(|toolkit| toolkit.default) {
-        line("", "* the default toolkit: `gpusetup use cuda VERSION` chooses another one");
+        line("", &for_tree("* the default toolkit: `sudo gpusetup use cuda VERSION` chooses another one"));
     }
     if !listing.journal_read {
-        line("", "Only root can read which of it gpusetup installed: sudo gpusetup list");
+        line("", &for_tree("Only root can read which of it gpusetup installed: sudo gpusetup list"));
     }
     if listing.toolkits.is_empty() && listing.add_ons.is_empty() {
         return out;

@@ -61,12 +61,15 @@ fn for_fish(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
+/// The line by which a module file of gpusetup's is known.
+pub const MODULE_MARK: &str = "# Written by gpusetup (gpusetup use cuda --module-files).";
+
 /// The module file of a toolkit, in Tcl, which both Lmod and Environment Modules read.
 pub fn module_file(toolkit: &Toolkit) -> String {
     let (version, home) = (toolkit.version, toolkit.path.display());
     format!(
         "#%Module1.0\n\
-         # Written by gpusetup (gpusetup use cuda --module-files).\n\
+         {MODULE_MARK}\n\
          proc ModulesHelp {{ }} {{\n    puts stderr {{CUDA {version} in {home}}}\n}}\n\
          module-whatis {{NVIDIA CUDA toolkit {version}}}\n\
          conflict cuda\n\

@@ -101,6 +101,11 @@ pub fn metadata(path: &Path) -> Option<Metadata> {
     path.metadata().ok()
 }
 
+/// Whether a path named by the caller is a link.
+pub fn is_link(path: &Path) -> bool {
+    path.is_symlink()
+}
+
 /// The path with its links resolved; unchanged if it does not exist.
 pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())

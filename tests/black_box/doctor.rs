@@ -332,3 +332,12 @@ fn every_command_for_a_tree_is_for_that_tree() {
         assert!(line.contains(&root), "{line}\n{shown}");
     }
 }
+
+#[test]
+fn what_it_suggests_is_for_the_gpus_that_were_named() {
+    let tree = Tree::ubuntu_24_04();
+    let ran = tree.run(&["doctor", "--gpu", "a100", "--json", "GS501"]);
+    let report: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let command = text(&report, "/checks/0/remediation/commands/0");
+    assert!(command.starts_with("gpusetup plan --root ") && command.ends_with(" --gpu a100"), "{command}");
+}

@@ -222,6 +222,31 @@ fn one_shell_and_module_files_change_nothing_of_the_host() {
     assert!(module.starts_with("#%Module1.0\n") && module.contains("prepend-path PATH {/usr/local/cuda-12.4/bin}\n"));
     let link = std::fs::read_link(tree.path().join("usr/local/cuda")).expect("a link");
     assert_eq!(link.to_str(), Some("cuda-11.8"));
+    let again = tree.run(&["use", "cuda", "--module-files", "/srv/modulefiles"]);
+    assert_eq!(again.code, 0, "its own files are written again: {}", again.err);
+    // A site has module files with these names of its own.
+    for (name, is_link) in [("11.8", false), ("12.4", true)] {
+        let theirs = tree.path().join("srv/modulefiles/cuda").join(name);
+        std::fs::remove_file(&theirs).expect("removed");
+        match is_link {
+            true => tree.link(&format!("srv/modulefiles/cuda/{name}"), "11.8"),
+            false => tree.write(&format!("srv/modulefiles/cuda/{name}"), "#%Module1.0\nmodule load gcc/11\n"),
+        }
+        let refused = tree.run(&["use", "cuda", name, "--module-files", "/srv/modulefiles"]);
+        let sentence = format!("/srv/modulefiles/cuda/{name} is not of gpusetup, and stays; nothing was written");
+        assert!(refused.code == 5 && refused.err.contains(&sentence), "{}", refused.err);
+    }
+}
+
+#[test]
+fn a_directory_in_place_of_the_link_is_no_default_to_replace() {
+    let tree = Tree::ubuntu_24_04();
+    tree.write("usr/local/cuda/version.json", r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}"#);
+    tree.write("usr/local/cuda/bin/nvcc", "");
+    tree.write("usr/local/cuda-11.8/bin/nvcc", "");
+    let refused = tree.run(&["use", "cuda", "11.8", "--dry-run"]);
+    assert_eq!(refused.code, 5, "{}", refused.err);
+    assert!(refused.err.contains("mv -nT /usr/local/cuda /usr/local/cuda-12.4\n"), "{}", refused.err);
 }
 
 #[test]
@@ -267,8 +292,21 @@ fn a_removal_shows_the_lines_that_go() {
     } else {
         assert!(shown.out.contains("/etc/profile belongs to another user"), "{}", shown.out);
     }
+    tree.write("etc/profile.d/cuda.sh", "export PATH=/usr/local/cuda-12.4/bin:$PATH\n");
+    tree.write("etc/profile.d/cuda.csh", "setenv CUDA_HOME /usr/local/cuda-12.4\n");
+    tree.write("etc/ld.so.conf.d/cuda-12-4.conf", "/usr/local/cuda-12.4/lib64\n");
     let plan = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json();
     assert_eq!(schema::mistakes("plan.json", &plan), [""; 0]);
+    if rustix::process::geteuid().is_root() {
+        assert!(step(&plan, "environment")["operations"].to_string().contains("/etc/profile.d/cuda.sh"), "{plan}");
+        // Before the loader's cache is built again.
+        let loader = &step(&plan, "ldconfig")["operations"][0];
+        assert_eq!((&loader["op"], &loader["path"]), (&json!("edit-file"), &json!("/etc/ld.so.conf.d/cuda-12-4.conf")));
+        let left = "/etc/profile.d/cuda.csh still names the removed toolkit (line 1)";
+        assert!(plan["warnings"].to_string().contains(left), "{plan}");
+        let done = tree.run(&["uninstall", "--cuda", "12.4", "--yes", "--no-progress"]);
+        assert!(done.err.contains(&format!("warning: GS701: {left}")), "{} {}", done.out, done.err);
+    }
     assert!(!ids(&plan).contains(&"fix-symlinks"), "the default stays: {plan}");
 }
 

@@ -1,11 +1,14 @@
-//! Lines by which guides had people put a toolkit on the search paths of their shells. What names exactly a removed toolkit goes; a line
-//! that says more is changed where that is certain, and is otherwise left and named.
+//! Lines by which guides had people put a toolkit on the search paths of their shells and of the loader. What names exactly a removed
+//! toolkit goes; a line that says more is changed where that is certain, and is otherwise left and named.
+
+mod whole;
 
 use super::Act;
-use crate::host::{ENVIRONMENT, StartupFile};
+use crate::host::{PathFile, Syntax};
 use crate::operation::{EditFile, LineEdit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use whole::whole_lines;
 
 /// Variables that are lists of directories, with colons between them.
 const LISTS: [&str; 9] = [
@@ -35,15 +38,23 @@ pub struct Scanned {
 }
 
 /// The operation that takes the lines out, if there are any, and what is left, as a sentence.
-pub fn edit(file: &StartupFile, gone: &[PathBuf]) -> (Option<Act>, Option<String>) {
+pub fn edit(file: &PathFile, gone: &[PathBuf]) -> (Option<Act>, Option<String>) {
     let Scanned { edits, left } = scan(file, gone);
-    let kept = if file.may_change { left } else { lines_that_name(&file.text, gone) };
-    let act = (file.may_change && !edits.is_empty())
-        .then(|| Act::needed(EditFile { path: file.path.clone(), owner: file.owner, edits }));
-    let numbers: Vec<_> = kept.iter().map(ToString::to_string).collect();
+    let act = (!edits.is_empty()).then(|| Act::needed(EditFile { path: file.path.clone(), owner: file.owner, edits }));
+    let numbers: Vec<_> = left.iter().map(ToString::to_string).collect();
     let lines = if numbers.len() == 1 { "line" } else { "lines" };
     let sentence = format!("{} still names the removed toolkit ({lines} {})", file.path.display(), numbers.join(", "));
     (act, (!numbers.is_empty()).then_some(sentence))
+}
+
+/// Looks for lines that name one of these directories.
+fn scan(file: &PathFile, gone: &[PathBuf]) -> Scanned {
+    match file.syntax.filter(|_| file.may_change) {
+        None => Scanned { edits: Vec::new(), left: lines_that_name(&file.text, gone) },
+        Some(Syntax::Loader) => scan_directories(&file.text, gone),
+        Some(Syntax::Environment) => scan_assignments(&file.text, gone, false),
+        Some(Syntax::Shell) => scan_assignments(&file.text, gone, true),
+    }
 }
 
 fn lines_that_name(text: &str, gone: &[PathBuf]) -> Vec<usize> {
@@ -51,20 +62,31 @@ fn lines_that_name(text: &str, gone: &[PathBuf]) -> Vec<usize> {
     (1..).zip(text.lines()).filter(|(_, line)| is_one(line)).map(|(number, _)| number).collect()
 }
 
-/// Looks for lines that name one of these directories.
-pub fn scan(file: &StartupFile, gone: &[PathBuf]) -> Scanned {
-    let is_shell = file.path != Path::new(ENVIRONMENT);
-    let lines: Vec<_> = file.text.lines().collect();
-    let homes = home_variables(&lines, gone);
-    // What is between the marks of a here-document is no command.
-    let is_certain = !is_shell || !file.text.contains("<<");
+/// Looks through a file of the loader, which has a directory in each line.
+fn scan_directories(text: &str, gone: &[PathBuf]) -> Scanned {
+    let goes = |line: &&str| gone.iter().any(|path| Path::new(line.trim()).starts_with(path));
+    let lines: BTreeSet<_> = text.lines().filter(goes).collect();
+    let left = (1..).zip(text.lines()).filter(|(_, line)| !is_comment(line) && mentions(line, gone) && !goes(line));
+    let left = left.map(|(number, _)| number).collect();
+    Scanned { edits: lines.into_iter().map(|line| LineEdit { old: line.to_owned(), new: None }).collect(), left }
+}
+
+/// Looks through a file that sets variables.
+fn scan_assignments(text: &str, gone: &[PathBuf], is_shell: bool) -> Scanned {
+    let lines: Vec<_> = text.lines().collect();
+    let whole = if is_shell { whole_lines(text) } else { vec![true; lines.len()] };
+    // An edit is of every line with this text.
+    let in_others: BTreeSet<_> =
+        lines.iter().zip(&whole).filter(|(_, whole)| !**whole).map(|(line, _)| *line).collect();
+    let commands = lines.iter().copied().filter(|line| !in_others.contains(line));
+    let homes = home_variables(commands, gone);
     let (mut edits, mut left) = (BTreeMap::<String, Option<String>>::new(), Vec::new());
     let mut before = "";
     for (number, line) in (1..).zip(&lines) {
+        let is_alone = !in_others.contains(line);
         let concerned = !is_comment(line) && (mentions(line, gone) || uses(line, &homes));
-        let whole = is_certain && !(is_shell && (before.ends_with('\\') || line.ends_with('\\')));
         let changed =
-            Assignment::read(line, is_shell).filter(|_| concerned && whole).and_then(|a| a.without(gone, &homes));
+            Assignment::read(line, is_shell).filter(|_| concerned && is_alone).and_then(|a| a.without(gone, &homes));
         match changed {
             Some(Some(new)) => {
                 edits.insert((*line).to_owned(), Some(new));
@@ -96,22 +118,27 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
-/// Whether a text names one of these directories, and not another one whose name only begins like it.
+/// Whether a text names one of these directories, and not another one whose name only begins or ends like it.
 fn mentions(text: &str, gone: &[PathBuf]) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_inner = |before: &str| {
+        let folders = before.trim_end_matches(|c| is_of_name(c) || c == '/').len();
+        before[folders..].contains('/')
+    };
     gone.iter().any(|path| {
         let path = path.to_string_lossy();
-        let continues = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        text.match_indices(&*path).any(|(at, _)| !text[at + path.len()..].starts_with(continues))
+        text.match_indices(&*path)
+            .any(|(at, _)| !text[at + path.len()..].starts_with(is_of_name) && !is_inner(&text[..at]))
     })
 }
 
-/// The variables that the file sets to one of these directories, and to nothing else.
-fn home_variables(lines: &[&str], gone: &[PathBuf]) -> BTreeSet<String> {
-    let assignments = || lines.iter().filter_map(|line| Assignment::read(line, true));
-    let of_homes = || assignments().filter(|a| HOMES.contains(&a.name));
+/// The variables that these lines set to one of the directories, and to nothing else.
+fn home_variables<'l>(lines: impl Iterator<Item = &'l str>, gone: &[PathBuf]) -> BTreeSet<String> {
     let is_gone = |value: &str| gone.iter().any(|path| Path::new(value) == path);
-    let others: BTreeSet<_> = of_homes().filter(|a| !is_gone(a.value)).map(|a| a.name).collect();
-    of_homes().map(|a| a.name).filter(|name| !others.contains(name)).map(str::to_owned).collect()
+    let of_homes = lines.filter_map(|line| Assignment::read(line, true)).filter(|a| HOMES.contains(&a.name));
+    let (ours, others): (Vec<_>, Vec<_>) = of_homes.partition(|a| is_gone(a.value));
+    let is_other = |name: &str| others.iter().any(|a| a.name == name);
+    ours.iter().filter(|a| !is_other(a.name)).map(|a| a.name.to_owned()).collect()
 }
 
 /// Whether a line has `$CUDA_HOME/` of such a variable.
@@ -224,13 +251,14 @@ fn is_in(element: &str, gone: &[PathBuf], homes: &BTreeSet<String>) -> bool {
 mod tests {
     use super::*;
 
-    fn file(path: &str, text: &str) -> StartupFile {
-        StartupFile { path: path.into(), owner: 0, text: text.to_owned(), is_private: false, may_change: true }
+    fn file(syntax: Syntax, text: &str) -> PathFile {
+        let (path, text) = (PathBuf::from("/f"), text.to_owned());
+        PathFile { path, owner: 0, text, syntax: Some(syntax), is_private: false, may_change: true }
     }
 
     /// Each edit as `old => new`, and the numbers of the lines that are left.
-    fn scanned(path: &str, text: &str) -> (Vec<String>, Vec<usize>) {
-        let Scanned { edits, left } = scan(&file(path, text), &["/usr/local/cuda-11.2".into()]);
+    fn scanned(syntax: Syntax, text: &str) -> (Vec<String>, Vec<usize>) {
+        let Scanned { edits, left } = scan(&file(syntax, text), &["/usr/local/cuda-11.2".into()]);
         let shown =
             |edit: LineEdit| format!("{} => {}", edit.old.trim(), edit.new.unwrap_or_else(|| "gone".to_owned()));
         (edits.into_iter().map(shown).collect(), left)
@@ -247,10 +275,10 @@ mod tests {
             "export CUDA_HOME=/usr/local/cuda-11.2",
             "export CUDADIR=/usr/local/cuda-11.2/",
         ] {
-            assert_eq!(scanned("/root/.bashrc", line), (vec![format!("{line} => gone")], vec![]), "{line}");
+            assert_eq!(scanned(Syntax::Shell, line), (vec![format!("{line} => gone")], vec![]), "{line}");
         }
         let by_variable = "export CUDA_HOME=/usr/local/cuda-11.2\nexport PATH=$CUDA_HOME/bin:$PATH\n";
-        assert_eq!(scanned("/root/.bashrc", by_variable).0.len(), 2);
+        assert_eq!(scanned(Syntax::Shell, by_variable).0.len(), 2);
     }
 
     #[test]
@@ -264,14 +292,14 @@ mod tests {
             ("  PATH=\"$PATH:/usr/local/cuda-11.2/bin:/opt/y\" # both", "  PATH=\"$PATH:/opt/y\" # both"),
         ] {
             let wanted = vec![format!("{} => {new}", line.trim())];
-            assert_eq!(scanned("/etc/profile", line), (wanted, vec![]));
+            assert_eq!(scanned(Syntax::Shell, line), (wanted, vec![]));
         }
         let environment = "PATH=\"/usr/sbin:/usr/bin:/usr/local/cuda-11.2/bin\"\nCUDA_HOME=/usr/local/cuda-11.2\n";
         let wanted = [
             "CUDA_HOME=/usr/local/cuda-11.2 => gone",
             "PATH=\"/usr/sbin:/usr/bin:/usr/local/cuda-11.2/bin\" => PATH=\"/usr/sbin:/usr/bin\"",
         ];
-        assert_eq!(scanned(ENVIRONMENT, environment), (wanted.map(str::to_owned).to_vec(), vec![]));
+        assert_eq!(scanned(Syntax::Environment, environment), (wanted.map(str::to_owned).to_vec(), vec![]));
     }
 
     #[test]
@@ -286,10 +314,24 @@ mod tests {
             "export FLAGS=-I/usr/local/cuda-11.2/include",
             "export PATH=/usr/local/cuda-11.2/bin:$PATH \\",
             "cat <<EOF\nexport PATH=/usr/local/cuda-11.2/bin:$PATH\nEOF",
+            "x='\nexport PATH=/usr/local/cuda-11.2/bin:$PATH\n'",
         ] {
-            let (edits, left) = scanned("/root/.bashrc", line);
+            let (edits, left) = scanned(Syntax::Shell, line);
             assert_eq!((edits, left.len()), (vec![], 1), "{line}");
         }
+        let line = "export PATH=/usr/local/cuda-11.2/bin:$PATH";
+        let twice = format!("cat <<EOF\n{line}\nEOF\n{line}\n");
+        assert_eq!(scanned(Syntax::Shell, &twice), (vec![], vec![2, 4]), "an edit would take both");
+        let behind = format!("cat <<EOF\nit's\nEOF\n{line}\n");
+        assert_eq!(scanned(Syntax::Shell, &behind), (vec![format!("{line} => gone")], vec![]));
+    }
+
+    #[test]
+    fn the_loader_has_a_directory_in_each_line() {
+        let text = "# /usr/local/cuda-11.2/lib64\n/usr/local/cuda-11.2/lib64\n/usr/local/cuda-12.4/lib64\n\
+                    include /usr/local/cuda-11.2/*.conf\n";
+        let gone = vec!["/usr/local/cuda-11.2/lib64 => gone".to_owned()];
+        assert_eq!(scanned(Syntax::Loader, text), (gone, vec![4]));
     }
 
     #[test]
@@ -298,8 +340,9 @@ mod tests {
             "export PATH=/usr/local/cuda-11.20/bin:/usr/local/cuda/bin:$PATH",
             "# export PATH=/usr/local/cuda-11.2/bin:$PATH",
             "export PATH=/opt/usr/local/cuda-11.2.old/bin:$PATH",
+            "export PATH=/opt/usr/local/cuda-11.2/bin:$PATH",
         ] {
-            assert_eq!(scanned("/root/.bashrc", line), (vec![], vec![]), "{line}");
+            assert_eq!(scanned(Syntax::Shell, line), (vec![], vec![]), "{line}");
         }
     }
 
@@ -316,7 +359,7 @@ mod tests {
             (format!("case $- in\n  *i*)\n    {line}\n    ;;\nesac\n"), "case $- in\n  *i*)\n    :\n    ;;\nesac\n"),
             (format!("echo a\n{line}\n"), "echo a\n"),
         ] {
-            let Scanned { edits, left } = scan(&file("/root/.bashrc", &text), &["/usr/local/cuda-11.2".into()]);
+            let Scanned { edits, left } = scan(&file(Syntax::Shell, &text), &["/usr/local/cuda-11.2".into()]);
             let edited = EditFile { path: "/f".into(), owner: 0, edits }.edited(&text);
             assert_eq!((edited.as_str(), left.len()), (wanted, 0));
             let ran = std::process::Command::new("/bin/sh").args(["-nc", &edited]).status().expect("sh runs");

@@ -1,14 +1,37 @@
-//! Files that login shells read, in which guides have people name a toolkit. Read only to take such lines out.
+//! Files in which guides have people name a toolkit: those that login shells read, and those of the loader. Read only to take such
+//! lines out.
 
+use crate::paths::{LOADER_PATH, PROFILE};
 use crate::system::System;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// How a file of search paths is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syntax {
+    /// For a shell like Bash.
+    Shell,
+    /// Variables without a shell's syntax, which PAM reads.
+    Environment,
+    /// A directory in each line, which ldconfig reads.
+    Loader,
+}
+
 /// The files of the system. Debian's and RHEL's names for Bash differ.
-const OF_SYSTEM: [&str; 4] = ["/etc/profile", "/etc/bash.bashrc", "/etc/bashrc", ENVIRONMENT];
-/// Lines without a shell's syntax, which PAM reads.
-pub const ENVIRONMENT: &str = "/etc/environment";
+const OF_SYSTEM: [(&str, Syntax); 5] = [
+    ("/etc/profile", Syntax::Shell),
+    ("/etc/bash.bashrc", Syntax::Shell),
+    ("/etc/bashrc", Syntax::Shell),
+    ("/etc/environment", Syntax::Environment),
+    ("/etc/ld.so.conf", Syntax::Loader),
+];
+/// Folders of the system, and how the names of files in them end. C shells' files are looked at and not edited.
+const FOLDERS: [(&str, &str, Option<Syntax>); 3] = [
+    ("/etc/profile.d", ".sh", Some(Syntax::Shell)),
+    ("/etc/profile.d", ".csh", None),
+    ("/etc/ld.so.conf.d", ".conf", Some(Syntax::Loader)),
+];
 /// The file in a home.
 const OF_HOME: &str = ".bashrc";
 /// Files in a home that are looked at and not edited.
@@ -16,15 +39,17 @@ const ONLY_READ: [&str; 4] = [".profile", ".bash_profile", ".zshrc", ".config/fi
 /// The user numbers of people; others belong to services (UID_MIN and UID_MAX of shadow's login.defs).
 const OF_PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;
 
-/// A file that login shells read.
+/// A file that puts directories on a search path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartupFile {
+pub struct PathFile {
     /// The path of the file.
     pub path: PathBuf,
     /// The number of its owner.
     pub owner: u32,
     /// Its text.
     pub text: String,
+    /// How it is written; none where it is only looked at.
+    pub syntax: Option<Syntax>,
     /// Whether it is in the home of a user.
     pub is_private: bool,
     /// Whether lines of it may be taken out.
@@ -33,18 +58,24 @@ pub struct StartupFile {
 
 /// The files that were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StartupFiles {
+pub struct PathFiles {
     /// Those that were read.
-    pub read: Vec<StartupFile>,
+    pub read: Vec<PathFile>,
     /// Why others were not, each a sentence.
     pub left: Vec<String>,
 }
 
-impl StartupFiles {
-    /// Reads the files of the system, of root and of people.
+impl PathFiles {
+    /// Reads the files of the system but for gpusetup's own, and those of root and of people.
     pub fn of(on: &System) -> Self {
         let mut all = Self::default();
-        OF_SYSTEM.iter().for_each(|path| all.add(on, Path::new(path), 0, false, true));
+        OF_SYSTEM.iter().for_each(|(path, syntax)| all.add(on, Path::new(path), 0, false, Some(*syntax)));
+        for (folder, ending, syntax) in FOLDERS {
+            let names = on.list(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(ending));
+            let paths = names.map(|name| Path::new(folder).join(name));
+            let others = paths.filter(|path| ![PROFILE, LOADER_PATH].iter().any(|ours| path == Path::new(ours)));
+            others.for_each(|path| all.add(on, &path, 0, false, syntax));
+        }
         for (home, uid) in homes(on) {
             if on.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
@@ -54,19 +85,20 @@ impl StartupFiles {
                 Ok(owner) if owner == uid || owner == 0 => {}
                 _ => continue,
             }
-            all.add(on, &home.join(OF_HOME), uid, true, true);
-            ONLY_READ.iter().for_each(|name| all.add(on, &home.join(name), uid, true, false));
+            all.add(on, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
+            ONLY_READ.iter().for_each(|name| all.add(on, &home.join(name), uid, true, None));
         }
         all
     }
 
-    fn add(&mut self, on: &System, path: &Path, owner: u32, is_private: bool, may_change: bool) {
+    fn add(&mut self, on: &System, path: &Path, owner: u32, is_private: bool, syntax: Option<Syntax>) {
         let shown = path.display();
         match on.editable(path) {
             Ok(Ok(None)) => {}
             Ok(Ok(Some(file))) if file.uid != owner => self.left.push(format!("{shown} belongs to another user")),
             Ok(Ok(Some(file))) => {
-                self.read.push(StartupFile { path: path.to_owned(), owner, text: file.text, is_private, may_change });
+                let (path, text) = (path.to_owned(), file.text);
+                self.read.push(PathFile { path, owner, text, syntax, is_private, may_change: true });
             }
             Ok(Err(why)) => self.left.push(why),
             Err(e) => self.left.push(format!("{shown}: {e}")),
@@ -108,7 +140,7 @@ mod tests {
         );
         on.write("/etc/passwd", passwd.as_bytes(), 0o644).expect("written");
         on.link("/home/ann/.profile", Path::new("/root/.bashrc")).expect("linked");
-        let found = StartupFiles::of(&on);
+        let found = PathFiles::of(&on);
         let read: Vec<_> = found.read.iter().map(|file| file.path.display().to_string()).collect();
         assert_eq!(read, ["/home/ann/.bashrc"]);
         assert_eq!(found.left, ["/home/ann/.profile is a link to /root/.bashrc"]);

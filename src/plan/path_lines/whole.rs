@@ -1,0 +1,126 @@
+//! Which lines of a shell script can be read alone.
+
+use std::collections::VecDeque;
+
+/// What is open where a line ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Nothing,
+    /// `'`
+    Single,
+    /// `"`
+    Double,
+    /// `$'`
+    Dollar,
+}
+
+/// What ends a here-document.
+struct Mark {
+    word: String,
+    /// `<<-`: tabs before it do not count.
+    after_tabs: bool,
+}
+
+/// For each line, whether it is whole: in no quotes that another line opens or closes, in no here-document, and not continued. What is
+/// opened and never closed leaves no line behind it whole.
+pub fn whole_lines(script: &str) -> Vec<bool> {
+    let mut open = Open::Nothing;
+    let mut continues = false;
+    let mut marks = VecDeque::new();
+    let mut is_whole = |line: &str| {
+        if let Some(Mark { word, after_tabs }) = marks.front() {
+            let bare = if *after_tabs { line.trim_start_matches('\t') } else { line };
+            if bare == word {
+                marks.pop_front();
+            }
+            return false;
+        }
+        let starts = open == Open::Nothing && !continues;
+        (open, continues) = read(line, open, &mut marks);
+        starts && open == Open::Nothing && !continues
+    };
+    script.lines().map(&mut is_whole).collect()
+}
+
+/// Reads a line: what is open at its end, and whether the next line continues it.
+fn read(line: &str, mut open: Open, marks: &mut VecDeque<Mark>) -> (Open, bool) {
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        let before = &line[..line.len() - rest.len()];
+        rest = &rest[c.len_utf8()..];
+        match (open, c) {
+            (Open::Nothing | Open::Double | Open::Dollar, '\\') => match rest.chars().next() {
+                None => return (open, true),
+                Some(next) => rest = &rest[next.len_utf8()..],
+            },
+            (Open::Nothing, '#') if before.is_empty() || before.ends_with([' ', '\t', ';', '(']) => break,
+            (Open::Nothing, '\'') if before.ends_with('$') => open = Open::Dollar,
+            (Open::Nothing, '\'') => open = Open::Single,
+            (Open::Nothing, '"') => open = Open::Double,
+            (Open::Single | Open::Dollar, '\'') | (Open::Double, '"') => open = Open::Nothing,
+            (Open::Nothing, '<') if rest.starts_with("<<") => rest = &rest[2..],
+            (Open::Nothing, '<') if rest.starts_with('<') => rest = mark(&rest[1..], marks),
+            // In quotes, only a command that they hold has one.
+            (Open::Double, '<') if rest.starts_with('<') && before.contains("$(") => rest = mark(&rest[1..], marks),
+            _ => {}
+        }
+    }
+    (open, false)
+}
+
+/// Reads the mark behind `<<`, and returns what follows it.
+fn mark<'l>(rest: &'l str, marks: &mut VecDeque<Mark>) -> &'l str {
+    let after_tabs = rest.starts_with('-');
+    let rest = rest[usize::from(after_tabs)..].trim_start();
+    let (mut quote, mut word) = (None, String::new());
+    let mut end = rest.len();
+    for (at, c) in rest.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '\\') => {}
+            (None, c) if c.is_whitespace() || ";&|<>()".contains(c) => {
+                end = at;
+                break;
+            }
+            _ => word.push(c),
+        }
+    }
+    marks.push_back(Mark { word, after_tabs });
+    &rest[end..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of the script that are whole.
+    fn whole(script: &str) -> Vec<&str> {
+        script.lines().zip(whole_lines(script)).filter_map(|(line, is_whole)| is_whole.then_some(line)).collect()
+    }
+
+    #[test]
+    fn what_another_line_opens_is_not_whole() {
+        for (script, wanted) in [
+            ("a\nb 'x y' \"z\"\n", &["a", "b 'x y' \"z\""][..]),
+            ("a='1\nb\n2'\nc\n", &["c"]),
+            ("a=\"1\nit's\n2\"\nc\n", &["c"]),
+            ("a=$'it\\'s'\nc\n", &["a=$'it\\'s'", "c"]),
+            ("a \\\nb\nc\n", &["c"]),
+            ("a \\\\\nb\n", &["a \\\\", "b"]),
+            ("# it's\nx=${#a} # don't\nc\n", &["# it's", "x=${#a} # don't", "c"]),
+            ("cat <<EOF\nb\nEOF\nc\n", &["cat <<EOF", "c"]),
+            ("cat <<-'E F' >x\nb\n\tE F\nc\n", &["cat <<-'E F' >x", "c"]),
+            ("cat <<E\nb\n\tE\nc\n", &["cat <<E"]),
+            ("cat <<-\"EOF\" >x\nb\n\tEOF\nc\n", &["cat <<-\"EOF\" >x", "c"]),
+            ("cat <<A <<B\nit's\nA\nb\nB\nc\n", &["cat <<A <<B", "c"]),
+            ("cat <<< \"a\"\nc\n", &["cat <<< \"a\"", "c"]),
+            ("echo \"1 << 2\"\nc\n", &["echo \"1 << 2\"", "c"]),
+            ("x=\"$(cat <<EOF\nb\nEOF\n)\"\nc\n", &["c"]),
+            ("cat <<EOF\nnever ends\n", &["cat <<EOF"]),
+            ("a='never ends\nb\n", &[]),
+        ] {
+            assert_eq!(whole(script), wanted, "{script}");
+        }
+    }
+}
