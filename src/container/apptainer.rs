@@ -2,7 +2,7 @@
 
 use super::asked::{Asked, CommandLine, ENTRYPOINT, Variables, is_requirement};
 use super::flags::Flag;
-use super::request::{Gpus, Request};
+use super::request::{Device, Gpus, Request};
 use super::shell_words::Word;
 use super::unreadable::Unreadable;
 
@@ -15,37 +15,56 @@ const OF_APPTAINER: [&str; 5] = [
     "APPTAINERENV_NVIDIA_VISIBLE_DEVICES",
 ];
 
+/// What is said of indexes that CUDA counts.
+const ORDER: &str = "CUDA numbers the GPUs by their speed without CUDA_DEVICE_ORDER=PCI_BUS_ID, the other engines by their PCI \
+                     addresses: with different GPUs in the host, compare the numbers";
+
+/// What Apptainer does without being asked: <https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html>.
+const BY_ITSELF: &str = "Apptainer mounts the home directory, /tmp and the working directory, starts there and runs as the \
+                         caller; for the same in Docker, add -v \"$HOME\":\"$HOME\" -v \"$PWD\":\"$PWD\" -w \"$PWD\" \
+                         -u \"$(id -u):$(id -g)\"";
+
 /// The request of a command line of Apptainer's or Singularity's.
 pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> {
     let has_gpus = line.flags.iter().any(|flag| ["--nv", "--nvccli"].contains(&flag.name.as_str()));
     if !has_gpus {
         let mut unreadable = Unreadable::new("the command line asks for no GPU").hint("Apptainer gives GPUs with --nv");
-        let image = line.image.as_ref().map_or("IMAGE", |image| &image.written);
-        unreadable.tries.push(format!("apptainer exec --nv {image} nvidia-smi"));
+        unreadable.tries.push(with_nv(&line));
         return Err(unreadable);
     }
+    line.flags = one_variable_each(line.flags)?;
     let mut of_flags = line.flags.iter().filter_map(|flag| {
-        let (name, value) = flag.variable()?;
-        OF_APPTAINER.contains(&name).then(|| value.map(str::to_owned))?
+        let (name, value) = flag.variable().filter(|(name, _)| OF_APPTAINER.contains(name))?;
+        Some((name, value?.to_owned()))
     });
-    let visible = of_flags.next_back().or_else(|| OF_APPTAINER.iter().find_map(|name| variables.get(*name).cloned()));
-    let gpus = match visible.filter(|value| !value.is_empty()) {
-        Some(value) => Gpus::of_variable(&value)?.unwrap_or(Gpus::All),
+    let of_caller = || OF_APPTAINER.iter().find_map(|name| Some((*name, variables.get(*name)?.clone())));
+    let visible = of_flags.next_back().or_else(of_caller).filter(|(_, value)| !value.is_empty());
+    let gpus = match &visible {
+        Some((_, value)) => Gpus::of_variable(value)?.unwrap_or(Gpus::All),
         None => Gpus::All,
     };
     let mut notes = Vec::new();
-    if let Some(image) = &mut line.image {
-        match image.text.strip_prefix("docker://") {
-            Some(name) => {
-                let written = image.written.strip_prefix("docker://");
-                let written = written.map_or_else(|| Word::of(name).written, str::to_owned);
-                *image = Word { written, text: name.to_owned(), is_replaced: image.is_replaced };
-            }
-            None => notes.push(format!(
-                "{} is a file of Apptainer's; the other engines need the image it was made of",
+    let is_of_cuda = visible.is_some_and(|(name, _)| name.ends_with("CUDA_VISIBLE_DEVICES"));
+    let has_index = |devices: &[Device]| devices.iter().any(|device| matches!(device, Device::Index(_)));
+    if is_of_cuda
+        && matches!(&gpus, Gpus::Devices(devices) if has_index(devices))
+        && !is_in_order_of_bus(&line.flags, variables)
+    {
+        notes.push(ORDER.to_owned());
+    }
+    if let Some(image) = line.image.take() {
+        line.image = of_docker(&image);
+        if line.image.is_none() {
+            notes.push(format!(
+                "only Apptainer reads {}: IMAGE stands for the image that it was made of, which the other engines need",
                 image.text
-            )),
+            ));
         }
+        line.apptainers_image = Some(image);
+    }
+    let contains = ["-c", "--contain", "-C", "--containall"];
+    if !line.flags.iter().any(|flag| contains.contains(&flag.name.as_str())) {
+        notes.push(BY_ITSELF.to_owned());
     }
     let (variables, others): (Vec<_>, Vec<_>) =
         std::mem::take(&mut line.flags).into_iter().partition(|flag| flag.variable().is_some());
@@ -76,6 +95,60 @@ pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unre
     let requirements = requirements.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
     let request = Request { requirements, ..Request::of(gpus) };
     Ok(Asked { line, request, from: "apptainer", notes, is_mistaken: false })
+}
+
+/// The same command line with all GPUs.
+fn with_nv(line: &CommandLine) -> String {
+    let of = |words: &[Word]| words.iter().map(|word| word.written.clone()).collect::<Vec<_>>();
+    let verb = line.verb.first().map_or("exec", |verb| &verb.text);
+    let mut words = of(&line.before);
+    words.extend(["apptainer", verb, "--nv"].map(str::to_owned));
+    words.extend(line.flags.iter().flat_map(|flag| of(&flag.words)));
+    words.push(line.image.as_ref().map_or_else(|| "IMAGE".to_owned(), |image| image.written.clone()));
+    words.extend(of(&line.arguments));
+    if verb == "exec" && line.arguments.is_empty() {
+        words.push("nvidia-smi".to_owned());
+    }
+    words.join(" ")
+}
+
+/// The options with one variable each: `--env A=b,C=d` has two. Apptainer's option is a map, whose text is a line of CSV if it
+/// has more than one `=` (<https://github.com/spf13/pflag/blob/v1.0.5/string_to_string.go>).
+fn one_variable_each(flags: Vec<Flag>) -> Result<Vec<Flag>, Unreadable> {
+    let has_several = |value: &&str| value.matches('=').count() > 1 && value.contains(',');
+    let mut all = Vec::new();
+    for flag in flags {
+        let value = flag.value.as_deref().filter(|_| flag.name == "--env").filter(has_several).map(str::to_owned);
+        let Some(value) = value else {
+            all.push(flag);
+            continue;
+        };
+        let variables: Option<Vec<_>> = value.split(',').map(|variable| variable.split_once('=')).collect();
+        let variables = variables.filter(|_| !flag.is_replaced && !value.contains('"')).ok_or_else(|| {
+            Unreadable::new(format!("Apptainer divides the value of --env at its commas: {value}"))
+                .hint("write --env once for each variable")
+        })?;
+        all.extend(variables.into_iter().map(|(name, value)| Flag::of_variable(name, value)));
+    }
+    Ok(all)
+}
+
+/// Whether CUDA is told to number the GPUs by their PCI addresses, as `nvidia-smi` does.
+fn is_in_order_of_bus(flags: &[Flag], variables: &Variables) -> bool {
+    let of_flag = flags.iter().filter_map(Flag::variable).any(|of| of == ("CUDA_DEVICE_ORDER", Some("PCI_BUS_ID")));
+    let is_order = |(name, value): (&String, &String)| name.ends_with("CUDA_DEVICE_ORDER") && value == "PCI_BUS_ID";
+    of_flag || variables.iter().any(is_order)
+}
+
+/// The image of a registry or of Docker's that an address for Apptainer names.
+fn of_docker(image: &Word) -> Option<Word> {
+    let schemes = ["docker://", "docker-daemon://", "docker-daemon:"];
+    let scheme = schemes.into_iter().find(|scheme| image.text.starts_with(*scheme))?;
+    let name = image.text.strip_prefix(scheme)?;
+    let in_quotes = || Some(format!("\"{}", image.written.strip_prefix('"')?.strip_prefix(scheme)?));
+    let written = image.written.strip_prefix(scheme).map(str::to_owned).or_else(in_quotes);
+    let written = written.unwrap_or_else(|| Word::of(name).written);
+    Some(Word { written, text: name.to_owned(), is_replaced: image.is_replaced })
 }
 
 /// Takes out the variables that Apptainer sets in the container, as options that do the same.

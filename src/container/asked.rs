@@ -53,6 +53,8 @@ pub struct CommandLine {
     pub at: usize,
     /// The image.
     pub image: Option<Word>,
+    /// The same for Apptainer, if its command line was read: an address or a file, which may be no image for the others.
+    pub apptainers_image: Option<Word>,
     /// What the container runs.
     pub arguments: Vec<Word>,
     /// What belongs to the engine or file and has no place in another.

@@ -2,6 +2,7 @@
 
 use super::apptainer;
 use super::asked::{Asked, CommandLine, Engine, Variables, capabilities, is_requirement};
+use super::correction;
 use super::flags::{self, Dialect, Flag};
 use super::gpus_value::{self, GpusValue};
 use super::request::{Gpus, Request, cdi_name};
@@ -106,6 +107,7 @@ fn options(words: &[Word], engine: Engine) -> CommandLine {
         at: 0,
         flags,
         image: words.get(count).cloned(),
+        apptainers_image: None,
         arguments: words.get(count + 1..).unwrap_or_default().to_vec(),
         left_out: Vec::new(),
     }
@@ -179,7 +181,7 @@ fn asked(line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> 
     let (line, ways) = divided(line, variables)?;
     let mut notes = Vec::new();
     let Some((gpus, from, is_mistaken)) = chosen(&line, &ways, variables, &mut notes)? else {
-        return Err(asks_for_none(&all, &ways));
+        return Err(correction::asks_for_none(&all, ways.gpus.is_some(), ways.visible.as_deref()));
     };
     let of_flag = ways.gpus.and_then(|value| value.capabilities);
     let request = Request { gpus, capabilities: of_flag.or(ways.capabilities), requirements: ways.requirements };
@@ -330,50 +332,4 @@ fn form_of(engine: Engine, of_docker: &'static str) -> &'static str {
         Engine::Nerdctl => "nerdctl",
         Engine::Docker | Engine::Apptainer | Engine::File => of_docker,
     }
-}
-
-/// The refusal of a command line that asks for no GPU, with one that asks for all.
-fn asks_for_none(line: &CommandLine, ways: &Ways) -> Unreadable {
-    let mut unreadable = Unreadable::new("the command line asks for no GPU");
-    let is_request =
-        |word: &&Word| ["--gpus", "--runtime=nvidia", "nvidia.com/gpu="].iter().any(|part| word.text.contains(part));
-    if ways.gpus.is_some() {
-        unreadable.says = "--gpus 0 asks for no GPU: it is a number of GPUs, not an index".to_owned();
-        unreadable = unreadable.hint("for the GPU with the index 0: --gpus device=0");
-    } else if let (Some(word), Some(image)) = (line.arguments.iter().find(is_request), &line.image) {
-        let hint = format!(
-            "{} is behind the image {}, so it is an argument of the container's program",
-            word.text, image.text
-        );
-        unreadable = unreadable.hint(hint + ": write it before the image");
-    } else if let Some(visible) = &ways.visible {
-        unreadable = unreadable.hint(format!("NVIDIA_VISIBLE_DEVICES={visible} means that the container gets none"));
-    }
-    let has =
-        |part: &str| line.flags.iter().any(|flag| flag.value.as_deref().is_some_and(|value| value.starts_with(part)));
-    if has("CUDA_VISIBLE_DEVICES") {
-        unreadable = unreadable.hint("CUDA_VISIBLE_DEVICES only hides GPUs that a container has; it gives none");
-    }
-    if has("/dev/nvidia") {
-        unreadable = unreadable.hint("--device /dev/nvidia… passes the device file without the driver's libraries");
-    }
-    if line.engine == Engine::Podman {
-        unreadable.tries.push(with_all(line, "--device nvidia.com/gpu=all"));
-    } else {
-        unreadable.tries.push(with_all(line, "--gpus all"));
-    }
-    unreadable
-}
-
-/// The same command line with GPUs.
-fn with_all(line: &CommandLine, option: &str) -> String {
-    let program = if line.engine == Engine::Podman { "podman" } else { "docker" };
-    let is_kept = |flag: &&Flag| {
-        flag.name != "--gpus" && flag.variable().is_none_or(|(name, _)| name != "NVIDIA_VISIBLE_DEVICES")
-    };
-    let flags = line.flags.iter().filter(is_kept).flat_map(|flag| &flag.words);
-    let image = line.image.as_ref().map_or("IMAGE", |image| &image.written);
-    let words = [program, "run", option].into_iter().map(str::to_owned);
-    let rest = flags.map(|word| word.written.clone()).chain([image.to_owned()]);
-    words.chain(rest).collect::<Vec<_>>().join(" ")
 }

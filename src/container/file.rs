@@ -1,23 +1,28 @@
-//! Compose files, and Kubernetes' pods and what has a pod in it.
+//! Compose files, and files with Kubernetes' pods.
 
 use super::asked::{Asked, CommandLine, ENTRYPOINT, Engine, capabilities, is_requirement};
+use super::compose_words;
 use super::flags::Flag;
-use super::pod_text::PodVariables;
+use super::left_out;
+use super::pod_file;
 use super::request::{Gpus, Request, cdi_name};
-use super::shell_words::{Word, split};
+use super::shell_words::Word;
 use super::unreadable::Unreadable;
 use crate::text::is_hidden;
 use crate::yaml;
-use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use serde_json::Value;
 
 /// A container of a file.
 pub type Named = (String, Asked);
 
-/// Whether a text is a file of these, not a command line.
+/// Whether a text is a file of these, in YAML or JSON, and not a command line.
 pub fn is_one(text: &str) -> bool {
     let is_key = |line: &str| ["services:", "apiVersion:", "kind:", "version:"].iter().any(|key| line.starts_with(key));
-    text.lines().any(is_key)
+    is_json(text) || text.lines().any(is_key)
+}
+
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with('{')
 }
 
 /// The containers that ask for GPUs.
@@ -26,20 +31,61 @@ pub fn is_one(text: &str) -> bool {
 ///
 /// If it is no such file, or if no container asks for GPUs.
 pub fn read(text: &str) -> Result<Vec<Named>, Unreadable> {
-    let mut found = Vec::new();
-    for document in documents(text) {
-        let value: Value =
-            yaml::read_texts(&document).map_err(|e| Unreadable::new(format!("the file cannot be read: {e}")))?;
-        if let Some(services) = value.get("services").and_then(Value::as_object) {
-            for (name, service) in services {
-                let asked = self::service(service).map_err(|e| of_part("service", name, e))?;
-                found.extend(asked.map(|asked| (name.clone(), asked)));
-            }
-        } else if let Some(pod) = pod(&value) {
-            found.extend(containers(pod)?);
-        }
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
+    for document in values(text)? {
+        read_document(&document, &mut found, &mut unread)?;
     }
-    if found.is_empty() { Err(asks_for_none(text)) } else { Ok(found) }
+    let Some((_, first)) = found.first_mut() else {
+        return Err(unread.into_iter().next().unwrap_or_else(|| asks_for_none(text)));
+    };
+    first.notes.extend(unread.into_iter().map(|unreadable| unreadable.says));
+    Ok(found)
+}
+
+/// The documents of a file, in which each number and truth value is a text.
+fn values(text: &str) -> Result<Vec<Value>, Unreadable> {
+    let cannot = |e: &dyn std::fmt::Display| Unreadable::new(format!("the file cannot be read: {e}"));
+    if is_json(text) {
+        return Ok(vec![serde_json::from_str(text).map(with_texts).map_err(|e| cannot(&e))?]);
+    }
+    documents(text).iter().map(|document| yaml::read_texts(document).map_err(|e| cannot(&e))).collect()
+}
+
+fn with_texts(value: Value) -> Value {
+    match value {
+        Value::Bool(_) | Value::Number(_) => Value::String(value.to_string()),
+        Value::Array(values) => Value::Array(values.into_iter().map(with_texts).collect()),
+        Value::Object(map) => Value::Object(map.into_iter().map(|(key, value)| (key, with_texts(value))).collect()),
+        Value::Null | Value::String(_) => value,
+    }
+}
+
+/// The containers of a document that ask for GPUs, and requests in ways that gpusetup does not read.
+fn read_document(value: &Value, found: &mut Vec<Named>, unread: &mut Vec<Unreadable>) -> Result<(), Unreadable> {
+    if let Some(items) = value.get("items").and_then(Value::as_array) {
+        return items.iter().try_for_each(|item| read_document(item, found, unread));
+    }
+    if let Some(services) = value.get("services").and_then(Value::as_object) {
+        for (name, service) in services {
+            let asked = self::service(service).map_err(|e| of_part("service", name, e))?;
+            if asked.is_none() && service.pointer("/deploy/resources/reservations/generic_resources").is_some() {
+                let says = format!("service {name} has generic_resources, which only Docker Swarm reads");
+                unread
+                    .push(Unreadable::new(says).hint("for Compose, use deploy.resources.reservations.devices or gpus"));
+            }
+            found.extend(asked.map(|asked| (name.clone(), asked)));
+        }
+    } else if let Some(place) = pod_file::place_of_pod(value) {
+        let around = left_out::around_containers(value, place);
+        found.extend(pod_file::containers(value.pointer(place), &around, unread)?);
+    } else if ["\"nvidia.com/gpu", "\"nvidia.com/mig-"].iter().any(|name| value.to_string().contains(name)) {
+        let kind = value.get("kind").and_then(Value::as_str).unwrap_or("of this file");
+        let says = format!(
+            "the kind {kind} has GPUs in it, but gpusetup reads only pods and Kubernetes' own kinds with a pod"
+        );
+        unread.push(Unreadable::new(says).hint("give the pod alone, as kind: Pod with the containers of the template"));
+    }
+    Ok(())
 }
 
 fn asks_for_none(text: &str) -> Unreadable {
@@ -52,7 +98,7 @@ fn asks_for_none(text: &str) -> Unreadable {
 }
 
 /// A failure in a part of the file, which it names.
-fn of_part(kind: &str, name: &str, e: Unreadable) -> Unreadable {
+pub fn of_part(kind: &str, name: &str, e: Unreadable) -> Unreadable {
     Unreadable { says: format!("{kind} {name}: {}", e.says), ..e }
 }
 
@@ -88,17 +134,14 @@ fn literal(text: &str) -> Result<String, Unreadable> {
     Ok(text.replace("$$", "$"))
 }
 
-fn texts(value: Option<&Value>) -> Vec<&str> {
+/// The texts of a list, or the only one.
+pub fn texts(value: Option<&Value>) -> Vec<&str> {
     match value {
         Some(Value::String(text)) => vec![text.as_str()],
         Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     }
 }
-
-/// The keys of a service that have a place in other forms.
-const KEYS: [&str; 8] =
-    ["image", "entrypoint", "command", "environment", "deploy", "gpus", "runtime", "container_name"];
 
 /// What a service asks for; none if it asks for no GPU.
 fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
@@ -108,10 +151,14 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
     }
     let variables = environment(keys.get("environment"));
     let reservations = service.pointer("/deploy/resources/reservations/devices").and_then(Value::as_array);
-    let mut all = Vec::new();
+    let (mut all, mut left_out) = (Vec::new(), left_out::of_service(service));
     for entry in reservations.into_iter().flatten() {
         if is_nvidias(entry) {
             all.push(reservation(entry)?);
+        } else {
+            let ids = texts(entry.get("device_ids")).join(", ");
+            let driver = entry.get("driver").and_then(Value::as_str).unwrap_or("no driver");
+            left_out.push(format!("deploy.resources.reservations.devices ({driver} {ids})").replace(" )", ")"));
         }
     }
     let mut from = "compose";
@@ -128,16 +175,16 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
     if keys.contains_key("gpus") {
         from = "compose-gpus";
     }
-    let devices: Vec<_> = texts(keys.get("devices")).into_iter().filter_map(cdi_name).collect();
+    let devices: Vec<_> = left_out::devices(keys.get("devices")).into_iter().filter_map(cdi_name).collect();
     if !devices.is_empty() {
         all.push((if devices.contains(&"all") { Gpus::All } else { Gpus::of_names(&devices)? }, None));
     }
     let mut notes = Vec::new();
     if all.is_empty() {
         let has_runtime = keys.get("runtime").is_some_and(|runtime| runtime == "nvidia");
-        let visible = variables.iter().find(|(name, _)| *name == "NVIDIA_VISIBLE_DEVICES").map(|(_, value)| value);
+        let visible = variables.iter().find(|(name, _)| *name == "NVIDIA_VISIBLE_DEVICES").map(|(_, value)| *value);
         let gpus = match visible {
-            Some(value) => Gpus::of_variable(&literal(value)?)?,
+            Some(value) => Gpus::of_variable(&literal(value.ok_or_else(|| of_shell("NVIDIA_VISIBLE_DEVICES"))?)?)?,
             None if has_runtime => {
                 notes.push(
                     "the file names no GPUs, so the image does: NVIDIA's CUDA images ask for all of them".to_owned(),
@@ -160,20 +207,13 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
         return Err(Unreadable::new("a service asks for GPUs in several places, and Docker decides which counts"));
     }
     let Some((gpus, named)) = all.pop() else { return Ok(None) };
-    let words = |key: &str| match keys.get(key) {
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(Vec::new()),
-        Some(Value::String(text)) => split(&literal(text)?),
-        list => texts(list).into_iter().map(|text| literal(text).map(Word::of)).collect(),
-    };
     let program = match keys.get("entrypoint") {
         None | Some(Value::Null) => None,
-        Some(_) => Some(words("entrypoint")?),
+        entrypoint => Some(words(entrypoint, &mut notes)?),
     };
-    let command = words("command")?;
+    let command = words(keys.get("command"), &mut notes)?;
     let image = keys.get("image").and_then(Value::as_str).map(literal).transpose()?;
-    let left_out = keys.keys().filter(|key| !KEYS.contains(&key.as_str())).cloned().collect();
-    let values =
-        variables.iter().map(|(name, value)| Ok((*name, literal(value)?))).collect::<Result<Vec<_>, Unreadable>>()?;
+    let values = known(&variables)?;
     let asked = asked(image, (program, command), &values, left_out)?;
     let named = named.or_else(|| of_variables(&values));
     Ok(Some(Asked { request: Request { gpus, capabilities: named, ..asked.request }, from, notes, ..asked }))
@@ -220,26 +260,66 @@ fn reservation(entry: &Value) -> Result<(Gpus, Option<Vec<String>>), Unreadable>
     Ok((gpus, (!named.is_empty()).then_some(named)))
 }
 
-/// The variables of a service: a list of NAME=VALUE, or a map.
-fn environment(value: Option<&Value>) -> Vec<(&str, &str)> {
+/// The words of an entrypoint or a command: a list, or one text.
+fn words(value: Option<&Value>, notes: &mut Vec<String>) -> Result<Vec<Word>, Unreadable> {
+    let Some(Value::String(text)) = value else {
+        return texts(value).into_iter().map(|text| literal(text).map(Word::of)).collect();
+    };
+    let divided = compose_words::divide(&literal(text)?)?;
+    let note = |dropped| {
+        format!(
+            "Compose ends a command at the first of ; & | < > outside quotes, so the container does not get this: {dropped}"
+        )
+    };
+    notes.extend(divided.dropped.map(note));
+    Ok(divided.words)
+}
+
+/// The variables of a service: a list of NAME=VALUE, or a map. Compose takes one without a value from the shell.
+fn environment(value: Option<&Value>) -> Vec<(&str, Option<&str>)> {
     match value {
-        Some(Value::Object(map)) => {
-            map.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))).collect()
+        Some(Value::Object(map)) => map.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+        list => {
+            let variables = texts(list).into_iter();
+            let divided = variables.map(|text| (text, text.split_once('=')));
+            divided.map(|(text, both)| both.map_or((text, None), |(name, value)| (name, Some(value)))).collect()
         }
-        list => texts(list).into_iter().filter_map(|text| text.split_once('=')).collect(),
     }
 }
 
-fn of_variables(variables: &[(&str, String)]) -> Option<Vec<String>> {
+/// A variable's name, and its value unless that is the shell's.
+pub type Variable<'a> = (&'a str, Option<String>);
+
+/// The variables as the container gets them.
+///
+/// # Errors
+///
+/// If a part of the request is not in the file.
+fn known<'a>(variables: &[(&'a str, Option<&str>)]) -> Result<Vec<Variable<'a>>, Unreadable> {
+    let is_request = |name: &str| name == "NVIDIA_DRIVER_CAPABILITIES" || is_requirement(name);
+    let variable = |(name, value): &(&'a str, Option<&str>)| match value {
+        None if is_request(name) => Err(of_shell(name)),
+        value => Ok((*name, value.map(literal).transpose()?)),
+    };
+    variables.iter().map(variable).collect()
+}
+
+fn of_shell(name: &str) -> Unreadable {
+    Unreadable::new(format!("the value of {name} is not known: Compose takes it from the shell"))
+        .hint("write its value into the file")
+}
+
+/// The parts of the driver that the variables ask for.
+pub fn of_variables(variables: &[Variable]) -> Option<Vec<String>> {
     let (_, value) = variables.iter().find(|(name, _)| *name == "NVIDIA_DRIVER_CAPABILITIES")?;
-    capabilities(value)
+    capabilities(value.as_deref()?)
 }
 
 /// A container of a file, whose GPUs are not known yet.
-fn asked(
+pub fn asked(
     image: Option<String>,
     (program, arguments): (Option<Vec<Word>>, Vec<Word>),
-    variables: &[(&str, String)],
+    variables: &[Variable],
     left_out: Vec<String>,
 ) -> Result<Asked, Unreadable> {
     // Docker's option has one word: the others come before the arguments.
@@ -254,14 +334,16 @@ fn asked(
     // Texts of several lines are common, and keep to their quotes.
     let is_strange = |text: &str| text.contains(|c| is_hidden(c) && !matches!(c, '\n' | '\t'));
     let texts = image.iter().chain(entrypoint.iter().chain(&arguments).map(|word| &word.text));
-    if texts.chain(variables.iter().map(|(_, value)| value)).any(|text| is_strange(text))
+    if texts.chain(variables.iter().filter_map(|(_, value)| value.as_ref())).any(|text| is_strange(text))
         || variables.iter().any(|(name, _)| name.contains(is_hidden))
     {
         return Err(Unreadable::new("the file has a hidden character in an image, a command or a variable"));
     }
     let is_request = |name: &str| ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].contains(&name);
-    let flags =
-        variables.iter().filter(|(name, _)| !is_request(name)).map(|(name, value)| Flag::of_variable(name, value));
+    let flags = variables.iter().filter(|(name, _)| !is_request(name)).map(|(name, value)| match value {
+        Some(value) => Flag::of_variable(name, value),
+        None => Flag::of_shell_variable(name),
+    });
     let requirements = variables.iter().filter(|(name, _)| is_requirement(name));
     let line = CommandLine {
         before: Vec::new(),
@@ -271,96 +353,11 @@ fn asked(
         flags: flags.chain(entrypoint.map(|program| Flag::of(ENTRYPOINT, program))).collect(),
         at: 0,
         image: image.map(Word::of),
+        apptainers_image: None,
         arguments,
         left_out,
     };
-    let requirements = requirements.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let requirements = requirements.filter_map(|(name, value)| Some(((*name).to_owned(), value.clone()?))).collect();
     let request = Request { requirements, ..Request::of(Gpus::All) };
     Ok(Asked { line, request, from: "compose", notes: Vec::new(), is_mistaken: false })
-}
-
-/// The spec of a pod, alone or in a Deployment, Job, CronJob and the like.
-fn pod(value: &Value) -> Option<&Map<String, Value>> {
-    let places =
-        ["/spec/containers", "/spec/template/spec/containers", "/spec/jobTemplate/spec/template/spec/containers"];
-    let place = places.iter().find(|place| value.pointer(place).is_some())?;
-    value.pointer(place.strip_suffix("/containers")?)?.as_object()
-}
-
-/// The containers of a pod that ask for GPUs. `runtimeClassName: nvidia` alone gives none: NVIDIA's runtime adds devices only where
-/// `NVIDIA_VISIBLE_DEVICES` names them.
-fn containers(pod: &Map<String, Value>) -> Result<Vec<Named>, Unreadable> {
-    let mut found = Vec::new();
-    let lists = ["containers", "initContainers"].into_iter().filter_map(|key| pod.get(key)?.as_array());
-    for container in lists.flatten() {
-        let name = container.get("name").and_then(Value::as_str).unwrap_or("container").to_owned();
-        let asked = self::container(container).map_err(|e| of_part("container", &name, e))?;
-        found.extend(asked.map(|asked| (name, asked)));
-    }
-    Ok(found)
-}
-
-/// What a container of a pod asks for; none if it asks for no GPU.
-fn container(container: &Value) -> Result<Option<Asked>, Unreadable> {
-    const KEYS: [&str; 6] = ["name", "image", "args", "env", "resources", "command"];
-    let Some((gpus, of_variable)) = limits(container)? else { return Ok(None) };
-    let variables = PodVariables::of(container)?;
-    let keys = container.as_object().into_iter().flat_map(Map::keys).cloned();
-    let left_out = keys.filter(|key| !KEYS.contains(&key.as_str()));
-    let left_out = left_out.chain(variables.unknown.iter().map(|name| format!("the variable {name}"))).collect();
-    let words = |key: &str| -> Result<Vec<_>, Unreadable> {
-        let texts = texts(container.get(key)).into_iter();
-        texts.map(|text| Ok(Word::of(variables.expanded(text)?))).collect()
-    };
-    // An empty list is none.
-    let program = Some(words("command")?).filter(|words| !words.is_empty());
-    let args = words("args")?;
-    let image = container.get("image").and_then(Value::as_str).map(str::to_owned);
-    let asked = asked(image, (program, args), &variables.known, left_out)?;
-    let mut notes = Vec::new();
-    if of_variable {
-        notes.push(
-            "without a limit the scheduler does not know of the GPUs: other pods may get the same ones".to_owned(),
-        );
-    }
-    let request = Request { gpus, capabilities: of_variables(&variables.known), ..asked.request };
-    Ok(Some(Asked { request, from: "kubernetes", notes, ..asked }))
-}
-
-/// The GPUs among the limits of a container, and whether only its variable names them.
-fn limits(container: &Value) -> Result<Option<(Gpus, bool)>, Unreadable> {
-    let limits = container.pointer("/resources/limits").or_else(|| container.pointer("/resources/requests"));
-    let (mut count, mut shares, mut profiles) = (0, 0, BTreeMap::new());
-    for (name, value) in limits.and_then(Value::as_object).into_iter().flatten() {
-        let Some(kind) = name.strip_prefix("nvidia.com/") else { continue };
-        let number = value.as_str().and_then(|text| text.parse().ok()).filter(|n| *n <= super::request::MOST_GPUS);
-        let number = number.ok_or_else(|| Unreadable::new(format!("{name}: {value} is no number of GPUs")))?;
-        match kind.strip_prefix("mig-") {
-            _ if number == 0 => {}
-            Some(profile) => drop(profiles.insert(profile.to_owned(), number)),
-            None if kind == "gpu" => count += number,
-            None if kind == "gpu.shared" => shares += number,
-            None => {}
-        }
-    }
-    let kinds = [
-        (count > 0).then_some(Gpus::Count(count)),
-        (shares > 0).then_some(Gpus::Shares(shares)),
-        (!profiles.is_empty()).then_some(Gpus::Profiles(profiles)),
-    ];
-    let mut kinds = kinds.into_iter().flatten();
-    match (kinds.next(), kinds.next()) {
-        (Some(_), Some(_)) => {
-            return Err(Unreadable::new(
-                "a container asks for more than one of whole GPUs, shares of GPUs and MIG devices, and gets only one kind",
-            ));
-        }
-        (Some(gpus), None) => return Ok(Some((gpus, false))),
-        (None, _) => {}
-    }
-    let variables = container.get("env").and_then(Value::as_array).into_iter().flatten();
-    let visible = variables.filter(|entry| entry.get("name").is_some_and(|name| name == "NVIDIA_VISIBLE_DEVICES"));
-    let visible = visible.filter_map(|entry| entry.get("value")?.as_str()).next();
-    let gpus = visible.map(Gpus::of_variable).transpose()?.flatten();
-    Ok(gpus.map(|gpus| (gpus, true)))
 }

@@ -35,7 +35,7 @@ const LONG: [&str; 27] = [
 ];
 
 /// Short options without a value.
-const SHORT: &str = "ditPq";
+pub const SHORT: &str = "ditPq";
 
 /// Apptainer's options with a value (`apptainer exec --help`, 1.3), long and short; all others have none.
 const APPTAINER: [&str; 30] = [
@@ -97,6 +97,11 @@ impl Flag {
     pub fn of_variable(name: &str, value: &str) -> Self {
         let value = Word::of(format!("{name}={value}"));
         Self { name: "--env".to_owned(), ..Self::of("-e", value) }
+    }
+
+    /// An option that gives the container a variable of the shell.
+    pub fn of_shell_variable(name: &str) -> Self {
+        Self { name: "--env".to_owned(), ..Self::of("-e", Word::of(name)) }
     }
 
     /// An option of two words.

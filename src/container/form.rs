@@ -179,14 +179,28 @@ pub fn leave_out_flags(line: &CommandLine, kept: &[&str], written: &mut Written)
 /// The variables that options set and whose values are known.
 pub fn variables<'a>(line: &'a CommandLine, written: &mut Written) -> Vec<(&'a str, &'a str)> {
     let mut known = Vec::new();
-    for flag in &line.flags {
-        match flag.variable() {
-            Some((name, Some(value))) if !flag.is_replaced => known.push((name, value)),
-            Some((name, _)) => {
-                written.differs(format!("left out, because the shell knows its value: the variable {name}"))
-            }
-            None => {}
+    for (name, value) in variables_of_shell_too(line, written) {
+        match value {
+            Some(value) => known.push((name, value)),
+            None => without_value(name, written),
         }
     }
     known
+}
+
+/// The same, and those without a value, which have that of the shell.
+pub fn variables_of_shell_too<'a>(line: &'a CommandLine, written: &mut Written) -> Vec<(&'a str, Option<&'a str>)> {
+    let mut named = Vec::new();
+    for flag in &line.flags {
+        match flag.variable() {
+            Some(variable) if !flag.is_replaced => named.push(variable),
+            Some((name, _)) => without_value(name, written),
+            None => {}
+        }
+    }
+    named
+}
+
+fn without_value(name: &str, written: &mut Written) {
+    written.differs(format!("left out, because the shell knows its value: the variable {name}"));
 }

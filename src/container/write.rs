@@ -26,9 +26,9 @@ pub fn write(line: &CommandLine, request: &Request, form: Form, name: Option<&st
         Form::Slurm => slurm(line, request, &mut written),
     };
     if written.text.is_some() && !line.left_out.is_empty() {
-        written.differs(format!("left out, because it has no place here: {}", line.left_out.join(", ")));
+        written.differs(format!("left out, carry them over yourself: {}", line.left_out.join(", ")));
     }
-    if written.text.is_some() && line.image.is_none() {
+    if written.text.is_some() && line.image.is_none() && line.apptainers_image.is_none() {
         written.notes.push("IMAGE stands for the image, which was not given".to_owned());
     }
     written
@@ -245,6 +245,13 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
     if !request.requirements.is_empty() {
         written.notes.push("Apptainer does not check NVIDIA_REQUIRE_*".to_owned());
     }
+    let variables = variables(line, written);
+    let inner = variables.iter().rfind(|(name, _)| *name == "CUDA_VISIBLE_DEVICES").map(|(_, value)| *value);
+    let visible = match (visible, inner) {
+        (Some(outer), Some(inner)) => Some(chosen_again(&outer, inner, written)?),
+        (visible, _) => visible,
+    };
+    let is_set = visible.is_some();
     let mut words: Vec<_> = line.before.iter().map(|word| word.written.clone()).collect();
     if let Some(visible) = visible {
         // Its own order of GPUs is by speed: indexes would mean other ones.
@@ -254,7 +261,8 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
             .notes
             .push("only CUDA programs keep to these GPUs; the device files of all are in the container".to_owned());
     }
-    for (name, value) in variables(line, written) {
+    let is_choice = |name: &str| ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"].contains(&name);
+    for (name, value) in variables.into_iter().filter(|(name, _)| !(is_set && is_choice(name))) {
         words.push(format!("APPTAINERENV_{name}={}", quoted(value)));
     }
     leave_out_flags(line, &[ENTRYPOINT], written);
@@ -266,14 +274,30 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
     }
     let verb = if command.is_some() { "exec" } else { "run" };
     words.extend(["apptainer", verb, "--nv"].map(str::to_owned));
-    words.push(match &line.image {
-        // What is below a folder or ends like this is a file already.
-        Some(image) if image.text.ends_with(".sif") || image.text.contains("://") => image.written.clone(),
-        Some(image) => format!("docker://{}", image.written),
-        None => "docker://IMAGE".to_owned(),
+    words.push(match (&line.apptainers_image, &line.image) {
+        (Some(image), _) => image.written.clone(),
+        // What ends like this is a file already.
+        (None, Some(image)) if image.text.ends_with(".sif") || image.text.contains("://") => image.written.clone(),
+        (None, Some(image)) => format!("docker://{}", image.written),
+        (None, None) => "docker://IMAGE".to_owned(),
     });
     words.extend(command.as_ref().unwrap_or(&line.arguments).iter().map(|word| word.written.clone()));
     Some(words.join(" "))
+}
+
+/// The GPUs among `outer`, which the engine gives, that `CUDA_VISIBLE_DEVICES` names inside the container, where it counts from 0.
+/// Apptainer has one list for both.
+fn chosen_again(outer: &str, inner: &str, written: &mut Written) -> Option<String> {
+    let devices: Vec<_> = outer.split(',').collect();
+    let device = |index: &str| devices.get(index.trim().parse::<usize>().ok()?).copied();
+    let chosen: Option<Vec<_>> = inner.split(',').map(device).collect();
+    if chosen.is_none() {
+        written.differs(format!(
+            "CUDA_VISIBLE_DEVICES={inner} must choose among the container's GPUs by their numbers, 0 to {}",
+            devices.len() - 1
+        ));
+    }
+    Some(chosen?.join(","))
 }
 
 /// <https://github.com/NVIDIA/pyxis/wiki/Usage>: the registry is divided from the image by `#`.

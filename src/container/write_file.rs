@@ -1,7 +1,7 @@
 //! Compose files and pods. They have no shell: what a shell would replace is written as it is.
 
 use super::asked::{CommandLine, ENTRYPOINT};
-use super::form::{Form, Written, leave_out_flags, variables, visible};
+use super::form::{Form, Written, leave_out_flags, variables, variables_of_shell_too, visible};
 use super::gpus_value::CAPABILITIES;
 use super::pod_text;
 use super::request::{Device, Gpus, Request};
@@ -17,18 +17,20 @@ pub const SERVICES: &str = "services:\n";
 /// A Compose file with one service.
 pub fn compose(line: &CommandLine, request: &Request, name: Option<&str>, written: &mut Written) -> Option<String> {
     let form = written.form;
-    let mut environment: Vec<(String, String)> = Vec::new();
+    let mut environment: Vec<(String, Option<String>)> = Vec::new();
     let gpus = if form == Form::ComposeRuntime {
-        environment.push(("NVIDIA_VISIBLE_DEVICES".to_owned(), visible(&request.gpus, written)?));
+        environment.push(("NVIDIA_VISIBLE_DEVICES".to_owned(), Some(visible(&request.gpus, written)?)));
         "    runtime: nvidia\n".to_owned()
     } else {
         reserved(request, written)?
     };
     let in_reservation = form == Form::Compose && are_dockers(request);
     if let Some(capabilities) = request.capabilities.as_ref().filter(|_| !in_reservation) {
-        environment.push(("NVIDIA_DRIVER_CAPABILITIES".to_owned(), capabilities.join(",")));
+        environment.push(("NVIDIA_DRIVER_CAPABILITIES".to_owned(), Some(capabilities.join(","))));
     }
-    environment.extend(variables(line, written).into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    // One without a value has that of the shell in Compose, too.
+    let variables = variables_of_shell_too(line, written).into_iter();
+    environment.extend(variables.map(|(name, value)| (name.to_owned(), value.map(str::to_owned))));
     leave_out_flags(line, &[ENTRYPOINT], written);
     if shell_replaces(line) {
         written.differs("the shell replaces a part of the command line; Compose does not, and takes it literally");
@@ -46,7 +48,8 @@ pub fn compose(line: &CommandLine, request: &Request, name: Option<&str>, writte
     if !environment.is_empty() {
         out += "    environment:\n";
         for (name, value) in &environment {
-            let _ = writeln!(out, "      {}: {}", scalar(name), text_scalar(&value.replace('$', "$$")));
+            let value = value.as_ref().map(|value| format!(" {}", text_scalar(&value.replace('$', "$$"))));
+            let _ = writeln!(out, "      {}:{}", scalar(name), value.unwrap_or_default());
         }
     }
     Some(out + &gpus)

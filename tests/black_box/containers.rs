@@ -569,27 +569,33 @@ fn is_about_the_gpus_alone(differences: &[String]) -> bool {
 #[test]
 fn command_lines_without_gpus_get_a_command_that_has_some() {
     let lines = [
-        ("docker run --rm ubuntu nvidia-smi", "asks for no GPU", "docker run --gpus all --rm ubuntu"),
+        ("docker run --rm ubuntu nvidia-smi", "asks for no GPU", "docker run --gpus all --rm ubuntu nvidia-smi\n"),
         // https://github.com/NVIDIA/nvidia-docker/issues/1000
         ("NV_GPU=0 docker run --rm nvidia/cuda-ppc64le nvidia-smi", "asks for no GPU", "docker run --gpus all --rm"),
         // 33725124041
         (
             "docker run -it --rm mfast --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 -v /a:/b",
             "behind the image mfast",
-            "--gpus all -it",
+            "docker run -it --rm --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 -v /a:/b mfast\n",
         ),
         // 28479435755
         (
             "docker run -it segmentcacs --gpus device=0 nvidia/cuda",
             "behind the image",
-            "docker run --gpus all -it segmentcacs",
+            "docker run -it --gpus device=0 segmentcacs nvidia/cuda\n",
         ),
-        ("docker run --gpus 0 nvidia/cuda nvidia-smi", "--gpus device=0", "docker run --gpus all nvidia/cuda"),
+        ("docker run --gpus 0 x nvidia-smi", "index 0: --gpus device=0", "docker run --gpus device=0 x nvidia-smi\n"),
         ("docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=void x", "gets none", "docker run --gpus all"),
         ("docker run -e CUDA_VISIBLE_DEVICES=0 x", "CUDA_VISIBLE_DEVICES only hides", "--gpus all"),
         ("docker run --device=/dev/nvidia0 x", "without the driver's libraries", "--gpus all"),
         ("podman run x", "asks for no GPU", "podman run --device nvidia.com/gpu=all x"),
-        ("apptainer exec x.sif python", "--nv", "apptainer exec --nv x.sif"),
+        ("apptainer exec x.sif python", "--nv", "apptainer exec --nv x.sif python\n"),
+        ("docker run --gpu all ubuntu ls", "--gpu is no option", "docker run --gpus all ubuntu ls\n"),
+        (
+            "docker run $DOCKER_OPTS --gpus all ubuntu",
+            "may be options or the image",
+            "gpusetup container translate -- docker run $DOCKER_OPTS --gpus all ubuntu\n",
+        ),
     ];
     for (line, says, attempt) in lines {
         let ran = run(&["container", "translate", line]);
@@ -683,6 +689,147 @@ fn plain(line: &str) -> String {
     line.replace(['\'', '"'], "")
 }
 
+/// Nothing of a Compose command is for a shell of the host: Compose divides it into words, and the container gets these.
+#[test]
+fn the_commands_of_a_compose_file_are_quoted_for_the_shell() {
+    let service =
+        |command: &str| format!("services:\n  a:\n    image: x\n    gpus: [{{count: 1}}]\n    command: {command}\n");
+    for (command, words) in [
+        (
+            r#"sh -c "echo $$HOSTNAME `id` && nvidia-smi -L > /out.txt; ls *""#,
+            "sh -c 'echo $HOSTNAME `id` && nvidia-smi -L > /out.txt; ls *'",
+        ),
+        ("python x.py $$HOME ~/a {1,2} [a]*.txt", "python x.py '$HOME' '~/a' '{1,2}' '[a]*.txt'"),
+        ("|\n      vllm serve\n      --model a/b\n      --port 80", "vllm serve --model a/b --port 80"),
+    ] {
+        let file = service(command);
+        for (form, start) in [
+            (Form::Docker, "docker run --gpus 1 x "),
+            (Form::Podman, "podman run --device nvidia.com/gpu=0 docker.io/library/x "),
+            (Form::Slurm, "srun --gpus=1 --container-image=x "),
+        ] {
+            assert_eq!(to(form, &file).text, Some(format!("{start}{words}")), "{form}");
+        }
+        let compose = to(Form::Compose, &file);
+        assert_eq!(compose.differences, [""; 0], "{command}");
+    }
+    // Compose ends the command there.
+    let ran = run_with_input(&["container", "translate", "--to", "docker", "-"], &service("echo a;b"));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "docker run --gpus 1 x echo a\n"));
+    assert!(ran.err.contains("the container does not get this: ;b"), "{}", ran.err);
+    let e = read(&service("foo(a)")).expect_err("Compose refuses it");
+    assert!(e.says.contains("service a: Compose refuses a command with a ( outside quotes"), "{e:?}");
+}
+
+/// Compose takes a variable without a value from the shell, as `docker run -e NAME` does.
+#[test]
+fn variables_without_a_value_are_those_of_the_shell() {
+    for environment in ["[HF_TOKEN, A=1]", "{HF_TOKEN: , A: 1}"] {
+        let file = format!("services:\n  a:\n    image: x\n    gpus: [{{count: 1}}]\n    environment: {environment}\n");
+        let docker = to(Form::Docker, &file).text.expect("a command line");
+        assert!(docker.contains("-e HF_TOKEN") && docker.contains("-e A=1"), "{docker}");
+        for file in [&file, &docker] {
+            let compose = to(Form::Compose, file);
+            assert!(compose.text.as_ref().is_some_and(|text| text.contains("      HF_TOKEN:\n")), "{compose:?}");
+            assert_eq!(compose.differences, [""; 0]);
+        }
+        let pod = to(Form::Kubernetes, &file);
+        assert_eq!(pod.differences, ["left out, because the shell knows its value: the variable HF_TOKEN"]);
+    }
+    let e = read("services:\n  a:\n    image: x\n    runtime: nvidia\n    environment: [NVIDIA_VISIBLE_DEVICES]\n");
+    assert!(e.expect_err("which GPUs?").says.contains("NVIDIA_VISIBLE_DEVICES is not known"));
+}
+
+#[test]
+fn what_a_file_has_beside_its_request_is_named() {
+    let compose = "services:\n  a:\n    image: x\n    container_name: y\n    devices: [nvidia.com/gpu=all]\n    deploy:\n      replicas: 3\n      resources:\n        limits: {memory: 8g}\n        reservations:\n          devices: [{driver: cdi, device_ids: [vendor.com/x=0]}]\n";
+    let written = to(Form::Docker, compose);
+    assert_eq!(written.text.as_deref(), Some("docker run --gpus all x"));
+    assert_eq!(
+        written.differences,
+        [
+            "left out, carry them over yourself: container_name, deploy.replicas, deploy.resources.limits.memory, deploy.resources.reservations.devices (cdi vendor.com/x=0)"
+        ]
+    );
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, namespace: ml}\nspec:\n  parallelism: 4\n  template:\n    spec:\n      restartPolicy: Never\n      nodeSelector: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB}\n      hostIPC: true\n      containers:\n      - {name: main, image: x, resources: {limits: {nvidia.com/gpu: 2, memory: 8Gi}}}\n";
+    for form in [Form::Docker, Form::Kubernetes] {
+        assert_eq!(
+            to(form, job).differences,
+            [
+                "left out, carry them over yourself: nodeSelector (nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB), hostIPC, parallelism, namespace, limits.memory"
+            ]
+        );
+    }
+}
+
+/// A list of `kubectl get`, JSON, and what is not read.
+#[test]
+fn files_are_read_or_named_for_what_they_are() {
+    let pod = r#"{"kind": "Pod", "spec": {"containers": [{"name": "a", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 2}}}]}}"#;
+    let list = format!("{{\n\t\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{pod}]}}");
+    let compose = r#"{"name": "p", "services": {"a": {"image": "x", "command": null, "deploy": {"resources": {"reservations": {"devices": [{"capabilities": ["gpu"], "driver": "nvidia", "count": 2}]}}}}}}"#;
+    let yaml = "kind: List\nitems:\n- kind: Pod\n  spec:\n    containers:\n    - {name: a, image: x, resources: {limits: {nvidia.com/gpu: 2}}}\n";
+    for file in [pod, list.as_str(), compose, yaml] {
+        assert_eq!(to(Form::Docker, file).text.as_deref(), Some("docker run --gpus 2 x"), "{file}");
+    }
+    let claim = "kind: Pod\nspec:\n  containers:\n  - {name: a, image: x, resources: {claims: [{name: gpu}]}}\n";
+    let training = "kind: PyTorchJob\nspec: {replicas: {Worker: {template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}\n";
+    let swarm = "services:\n  e:\n    image: x\n    deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: NVIDIA-GPU, value: 2}}]}}}\n";
+    for (file, says) in [
+        (claim, "container a gets devices by resource claims"),
+        (training, "the kind PyTorchJob"),
+        (swarm, "service e has generic_resources"),
+    ] {
+        let e = read(file).expect_err(file);
+        assert!(e.says.contains(says) && !e.hints.is_empty(), "{e:?}");
+    }
+    // Beside one that is read, it is said.
+    let ran = run_with_input(&["container", "translate", "--to", "docker", "-"], &format!("{yaml}---\n{training}"));
+    assert!(ran.code == 0 && ran.err.contains("the kind PyTorchJob"), "{}", ran.err);
+    let extends = "services:\n  a:\n    extends: {service: b}\n";
+    let ran = run_with_input(&["container", "translate", "--to", "podman", "-"], extends);
+    assert!(ran.err.contains("docker compose config | gpusetup container translate --to podman -"), "{}", ran.err);
+}
+
+#[test]
+fn apptainer_is_read_as_apptainer_reads_it() {
+    let written = to(Form::Docker, "apptainer run --nv --env A=b,C=d --env E=f,g docker://x y");
+    assert_eq!(written.text.as_deref(), Some("docker run --gpus all -e A=b -e C=d --env E=f,g x y"));
+    assert!(read("apptainer run --nv --env A=$B,C=d docker://x").is_err());
+    // An image that only Apptainer has.
+    for image in ["library://a/b:1", "tf.sif", "$SIF"] {
+        let line = format!("apptainer run --nv {image} y");
+        assert_eq!(to(Form::Docker, &line).text.as_deref(), Some("docker run --gpus all IMAGE y"));
+        assert_eq!(to(Form::Apptainer, &line).text, Some(line));
+    }
+    assert_eq!(
+        to(Form::Docker, "apptainer run --nv docker-daemon://a:b y").text.as_deref(),
+        Some("docker run --gpus all a:b y")
+    );
+    for (order, is_said) in [("", true), ("CUDA_DEVICE_ORDER=PCI_BUS_ID ", false)] {
+        let line = format!("{order}SINGULARITYENV_CUDA_VISIBLE_DEVICES=0,1 singularity run --nv docker://x");
+        let ran = run(&["container", "translate", "--to", "docker", &line]);
+        assert_eq!(ran.err.contains("by their speed"), is_said, "{line}: {}", ran.err);
+    }
+}
+
+/// The variable counts inside the container in Docker, and among all GPUs in Apptainer, which gives all.
+#[test]
+fn cuda_visible_devices_chooses_among_the_containers_gpus() {
+    for (line, visible) in [
+        ("docker run --gpus '\"device=2,3\"' -e CUDA_VISIBLE_DEVICES=1 x run", "3"),
+        ("docker run --gpus 2 -e CUDA_VISIBLE_DEVICES=1,0 x run", "1,0"),
+    ] {
+        let text = to(Form::Apptainer, line).text.expect("a command line");
+        let expected = format!(
+            "APPTAINERENV_CUDA_DEVICE_ORDER=PCI_BUS_ID APPTAINERENV_CUDA_VISIBLE_DEVICES={visible} apptainer run --nv docker://x run"
+        );
+        assert_eq!(text, expected);
+    }
+    let written = to(Form::Apptainer, "docker run --gpus device=2 -e CUDA_VISIBLE_DEVICES=1 x");
+    assert!(written.text.is_none() && written.differences[0].contains("0 to 0"), "{written:?}");
+}
+
 /// A profile of MIG is asked for by Kubernetes only.
 #[test]
 fn a_mig_profile_stays_in_kubernetes() {
@@ -754,6 +901,8 @@ fn one_form_is_printed_alone() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=all x\n"));
     let ran = run(&["container", "translate", "--to", "kubernetes", "docker run --gpus all x"]);
     assert_eq!((ran.code, ran.out.as_str()), (4, ""));
+    let ran_for_json = run(&["container", "translate", "--json", "--to", "kubernetes", "docker run --gpus all x"]);
+    assert!(ran_for_json.code == 4 && ran_for_json.out.contains("\"text\": null"), "{}", ran_for_json.out);
     assert!(ran.err.contains("nvidia.com/gpu: NUMBER"), "{}", ran.err);
     // srun would take the options of the container's program for its own.
     let ran = run(&["container", "translate", "--to", "slurm", "docker run --gpus 1 x --uid=0 y"]);

@@ -25,7 +25,7 @@ pub struct Options {
 
 /// Does it.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
-    let found = read(&options.words)?;
+    let found = read(&options.words, options.to.as_deref())?;
     if let Some(to) = &options.to {
         let form: Form = to.parse().map_err(Problem::usage)?;
         return print_form(&found, form, options.form.json);
@@ -40,13 +40,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 }
 
 /// One word is a command line, a file or standard input; several are the words of a command line.
-fn read(words: &[String]) -> Result<Vec<Found>, Problem> {
+fn read(words: &[String], to: Option<&str>) -> Result<Vec<Found>, Problem> {
     let found = match words {
         [word] if word == "-" || is_file(word) => container::read(&read_text(Path::new(word))?),
         [line] => container::read(line),
         words => container::read_words(words),
     };
-    found.map_err(problem)
+    found.map_err(|e| problem(e, to))
 }
 
 fn is_file(word: &str) -> bool {
@@ -54,9 +54,15 @@ fn is_file(word: &str) -> bool {
     ends && !word.contains(char::is_whitespace)
 }
 
-fn problem(e: Unreadable) -> Problem {
+/// The refusal, whose commands keep the form that was asked for.
+fn problem(e: Unreadable, to: Option<&str>) -> Problem {
+    const TRANSLATE: &str = "gpusetup container translate";
     let problem = e.hints.into_iter().fold(Problem::usage(e.says), Problem::hint);
-    e.tries.into_iter().fold(problem, Problem::attempt)
+    let with_form = |command: String| match to {
+        Some(to) => command.replacen(TRANSLATE, &format!("{TRANSLATE} --to {to}"), 1),
+        None => command,
+    };
+    e.tries.into_iter().map(with_form).fold(problem, Problem::attempt)
 }
 
 /// Prints one form alone, to be pasted or piped on; what is to be said about it goes to standard error.
@@ -67,7 +73,8 @@ fn print_form(found: &[Found], form: Form, json: bool) -> Result<Exit, Problem> 
     }
     if json {
         print_json(&all)?;
-        return Ok(Exit::Done);
+        let is_expressed = all.requests.iter().flat_map(|request| &request.forms).all(|form| form.text.is_some());
+        return Ok(if is_expressed { Exit::Done } else { Exit::NothingFits });
     }
     // Where there are several, what is said names the one that it is about.
     let name = |request: &TranslatedRequest| match (&request.name, all.requests.len()) {
