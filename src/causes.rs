@@ -961,7 +961,9 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS905 => Cause::new("the driver shuts down a GPU that is not in use, and needs seconds to initialise it again")
             .fix("run the persistence daemon", ["sudo systemctl enable --now nvidia-persistenced"]),
         CheckId::GS906 => not_ours(WSL2),
-        CheckId::GS907 => not_ours(JETSON),
+        CheckId::GS907 => Cause::new(JETSON).helps(without_driver(
+            "leave the driver out; for a board that uses the toolkit of JetPack, the plan names the commands that install it",
+        )),
         CheckId::GS908 => Cause::new(IMMUTABLE)
             .helps(look(OWN_TOOLS, id)),
         CheckId::GS909 => Cause::new(

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 /// No file of an image's description is longer.
@@ -38,19 +38,32 @@ pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Ve
     let all = Reader { files: &mut *files, path: &name, architecture }.images()?;
     let all = for_architecture(all, architecture);
     let Some(only) = only else { return Ok(all) };
-    let (found, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|image| is_called(image, only));
+    let names = all.iter().flat_map(names_of).collect();
+    let found: Vec<_> = all.into_iter().filter_map(|image| called(image, only)).collect();
     if found.is_empty() {
-        let all =
-            others.into_iter().map(|image| image.name.unwrap_or_else(|| "one without a name".to_owned())).collect();
-        return Err(ImageError::NoSuchImage { path: name, name: only.to_owned(), all });
+        return Err(ImageError::NoSuchImage { path: name, name: only.to_owned(), all: names });
     }
     Ok(found)
 }
 
+/// All names of an image, for people.
+fn names_of(image: &Image) -> Vec<String> {
+    let names: Vec<_> = image.name.iter().chain(&image.other_names).cloned().collect();
+    if names.is_empty() { vec!["one without a name".to_owned()] } else { names }
+}
+
+/// The image, by the one of its names that was asked for.
+fn called(image: Image, name: &str) -> Option<Image> {
+    let own = image.name.iter().chain(&image.other_names).find(|own| is_called(own, name))?.clone();
+    Some(Image { name: Some(own), ..image })
+}
+
 /// With or without the registry and its folders before the name: `registry.example/nvidia/cuda:12.4.1-base-ubuntu22.04`.
-fn is_called(image: &Image, name: &str) -> bool {
-    let mut rests = image.name.iter().chain(&image.other_names).filter_map(|own| own.strip_suffix(name));
-    rests.any(|rest| rest.is_empty() || rest.ends_with('/'))
+/// Docker leaves out its own registry, `docker.io/library/ubuntu:24.04`, and Podman writes it.
+fn is_called(own: &str, name: &str) -> bool {
+    let ends_with = |name: &str| own.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+    let short = name.strip_prefix("docker.io/").map(|short| short.strip_prefix("library/").unwrap_or(short));
+    ends_with(name) || short.is_some_and(ends_with)
 }
 
 /// Those of images with one name that are for this architecture, if one is.
@@ -109,7 +122,7 @@ struct Archive {
 
 impl Archive {
     fn read(file: File, path: &str) -> Result<Self, ImageError> {
-        let failed = |why| ImageError::Read { path: path.to_owned(), why };
+        let failed = |why| read_error(path, why);
         let not = |why: &str| ImageError::NoImage { path: path.to_owned(), why: why.to_owned() };
         let unpacked = layer::unpacked(BufReader::new(file)).map_err(failed)?;
         let mut entries = Entries::new(unpacked.take(MOST_READ));
@@ -138,7 +151,7 @@ impl Archive {
     }
 
     /// JSON, or else perhaps a layer.
-    fn keep(&mut self, name: String, size: u64, mut content: impl Read) -> std::io::Result<()> {
+    fn keep(&mut self, name: String, size: u64, mut content: impl Read) -> io::Result<()> {
         let mut first = Vec::new();
         content.by_ref().take(1).read_to_end(&mut first)?;
         self.kept += name.len() as u64;
@@ -181,6 +194,17 @@ impl Files for Archive {
     }
 }
 
+/// What is wrong with an archive of which a part could be read: it is damaged, or the disk does not give it.
+fn read_error(path: &str, why: io::Error) -> ImageError {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    let path = path.to_owned();
+    // Decompressors report wrong data as one of the last three.
+    match why.kind() {
+        UnexpectedEof | InvalidData | InvalidInput | Other => ImageError::CutOff { path, why },
+        _ => ImageError::Read { path, why },
+    }
+}
+
 /// Follows manifests and indexes to the images.
 struct Reader<'a> {
     files: &'a mut dyn Files,
@@ -191,17 +215,19 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// By Docker's manifest, else by the index of an OCI layout.
     fn images(&mut self) -> Result<Vec<Image>, ImageError> {
+        let mut missing = "it has neither manifest.json nor index.json";
         if let Some(manifest) = self.files.file("manifest.json")? {
-            let manifest = self.json(&manifest)?;
+            let manifest = self.json(&manifest, "manifest.json")?;
             let listed: Vec<_> =
                 manifest.as_array().into_iter().flatten().filter(|i| i["Config"].is_string()).collect();
             if !listed.is_empty() {
                 return listed.into_iter().map(|image| self.of_docker(image)).collect();
             }
+            missing = "its manifest.json names no image";
         }
         let index = self.files.file("index.json")?;
-        let index = index.ok_or_else(|| self.no_image("it has neither manifest.json nor index.json"))?;
-        let index = self.json(&index)?;
+        let index = index.ok_or_else(|| self.no_image(missing))?;
+        let index = self.json(&index, "index.json")?;
         let groups = groups(&index);
         if groups.is_empty() {
             return Err(self.no_image("its index names no image"));
@@ -220,6 +246,7 @@ impl Reader<'_> {
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
         let layers = entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let mut tags = entry["RepoTags"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        let config = self.json(&config, name)?;
         let image = self.image(&config, tags.next(), layers.map(str::to_owned).collect())?;
         Ok(Image { other_names: tags.collect(), ..image })
     }
@@ -233,12 +260,12 @@ impl Reader<'_> {
             let digest = digest.ok_or_else(|| self.no_image("its index names no image"))?;
             let manifest = self.blob(&digest)?;
             let manifest = manifest.ok_or_else(|| self.no_image("it lacks the manifest that its index names"))?;
-            let manifest = self.json(&manifest)?;
+            let manifest = self.json(&manifest, &digest)?;
             if let Some(digest) = manifest.pointer("/config/digest").and_then(Value::as_str) {
                 let config = self.blob(digest)?;
                 let config =
                     config.ok_or_else(|| self.no_image("it lacks the configuration that its manifest names"))?;
-                let layers = self.layers(&manifest)?;
+                let (config, layers) = (self.json(&config, digest)?, self.layers(&manifest)?);
                 return self.image(&config, name, layers);
             }
             entries = manifest["manifests"].as_array().cloned().unwrap_or_default();
@@ -254,10 +281,9 @@ impl Reader<'_> {
         digests.map(|digest| self.place(digest)).collect()
     }
 
-    fn image(&mut self, config: &[u8], name: Option<String>, layers: Vec<String>) -> Result<Image, ImageError> {
-        let config = self.json(config)?;
+    fn image(&mut self, config: &Value, name: Option<String>, layers: Vec<String>) -> Result<Image, ImageError> {
         let layers = layers.into_iter().map(|layer| self.layer(layer)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Image { name, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
+        Ok(Image { name, contents: Some(Contents::of(&layers)), ..of_config(config, self.path.to_owned()) })
     }
 
     fn layer(&mut self, layer: String) -> Result<Layer, ImageError> {
@@ -290,8 +316,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn json(&self, bytes: &[u8]) -> Result<Value, ImageError> {
-        serde_json::from_slice(bytes).map_err(|e| self.no_image(&e.to_string()))
+    fn json(&self, bytes: &[u8], what: &str) -> Result<Value, ImageError> {
+        let failed = |why| ImageError::NoJson { path: self.path.to_owned(), what: what.to_owned(), why };
+        serde_json::from_slice(bytes).map_err(failed)
     }
 
     fn no_image(&self, why: &str) -> ImageError {

@@ -95,6 +95,9 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
     }
     let Some(driver) = &host.driver else { return without_driver(needs, host, database) };
     let mut judgement = on_driver(needs, driver, host, database);
+    if host.starters.lacks_toolkit {
+        judgement = without_toolkit(judgement, host);
+    }
     if let Some(file) = &needs.shown_by {
         judgement
             .reasons
@@ -103,7 +106,20 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
     judgement
 }
 
+/// The judgement where engines cannot give their containers GPUs yet.
+fn without_toolkit(mut judgement: Judgement, host: &Host) -> Judgement {
+    let reason = "NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet";
+    judgement.reasons.push(reason.to_owned());
+    let command = "gpusetup plan --profile container-host".to_owned();
+    if host.driver_from.is_none() { judgement.command(command) } else { judgement }
+}
+
 fn without_driver(needs: &Needs, host: &Host, database: &Database) -> Judgement {
+    if host.hides_driver {
+        let reason = "a root filesystem of WSL2 does not show the driver, which Windows mounts at every start: name it with \
+                      --driver, as nvidia-smi shows it in Windows";
+        return Judgement::new(ImageAnswer::Unknown, reason.to_owned());
+    }
     let reason = "this host has no NVIDIA driver, which containers use".to_owned();
     let mut judgement = Judgement::new(ImageAnswer::DoesNotRun, reason);
     let cuda = needs.cuda.last().copied();

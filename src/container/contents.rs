@@ -20,6 +20,9 @@ pub struct Contents {
     pub runtimes: Vec<(Runtime, String)>,
     /// The newest driver library of `cuda-compat`, with its file.
     pub compat: Option<(DriverVersion, String)>,
+    /// The newest driver library in another folder, with its file: conda's `cuda-compat`, or one that somebody copied. Programs
+    /// load it only if something such as `LD_LIBRARY_PATH` puts it before the host's.
+    pub other_driver: Option<(DriverVersion, String)>,
 }
 
 impl Contents {
@@ -31,14 +34,16 @@ impl Contents {
             files.extend(layer.files.iter().map(String::as_str));
         }
         let runtimes = files.iter().filter_map(|file| Some((runtime(file)?, (*file).to_owned())));
-        let compat = files.iter().filter_map(|file| Some((compat_driver(file)?, (*file).to_owned())));
-        Self { runtimes: runtimes.collect(), compat: compat.max() }
+        let newest = |version: fn(&str) -> Option<DriverVersion>| {
+            files.iter().filter_map(|file| Some((version(file)?, (*file).to_owned()))).max()
+        };
+        Self { runtimes: runtimes.collect(), compat: newest(compat_driver), other_driver: newest(other_driver) }
     }
 }
 
 /// Whether a file of this name is looked for.
 pub fn is_wanted(path: &str) -> bool {
-    runtime(path).is_some() || compat_driver(path).is_some()
+    runtime(path).is_some() || driver_library(path).is_some()
 }
 
 /// The CUDA runtime that a file shows: `usr/local/cuda-12.4/lib64/libcudart.so.12.4.127`, or the record of a wheel, of a conda
@@ -96,9 +101,22 @@ fn series(version: &str) -> Option<CudaVersion> {
 /// The driver of a library of `cuda-compat`: `usr/local/cuda-12.4/compat/libcuda.so.550.54.15`. NVIDIA's images of frameworks have it
 /// in a folder `lib.real` below.
 fn compat_driver(path: &str) -> Option<DriverVersion> {
-    let (folder, file) = path.rsplit_once('/')?;
-    let in_compat = folder.split('/').any(|part| part == "compat") && folder.contains("cuda");
-    file.strip_prefix("libcuda.so.").filter(|_| in_compat)?.parse().ok()
+    driver_library(path).filter(|_| is_in_compat(path))
+}
+
+/// The driver of a library in any other folder: conda-forge's package has it in `opt/conda/cuda-compat` (cuda-compat-feedstock).
+fn other_driver(path: &str) -> Option<DriverVersion> {
+    driver_library(path).filter(|_| !is_in_compat(path))
+}
+
+/// The driver of a `libcuda.so.550.54.15`.
+fn driver_library(path: &str) -> Option<DriverVersion> {
+    path.rsplit('/').next()?.strip_prefix("libcuda.so.")?.parse().ok()
+}
+
+fn is_in_compat(path: &str) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    folder.split('/').any(|part| part == "compat") && folder.contains("cuda")
 }
 
 #[cfg(test)]
@@ -146,6 +164,10 @@ mod tests {
         assert_eq!(version("usr/local/cuda/compat/lib.real/libcuda.so.580.82.07").as_deref(), Some("580.82.07"));
         assert_eq!(version("usr/local/cuda-12.4/compat/libcuda.so.1"), None);
         assert_eq!(version("usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15"), None);
+        let elsewhere = |path| other_driver(path).map(|version| version.to_string());
+        assert_eq!(elsewhere("opt/conda/cuda-compat/libcuda.so.580.82.07").as_deref(), Some("580.82.07"));
+        assert_eq!(elsewhere("usr/local/cuda-12.4/compat/libcuda.so.550.54.15"), None);
+        assert_eq!(elsewhere("usr/lib/x86_64-linux-gnu/libcuda.so.1"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether a host meets what an image demands, and whether anything of the host checks that.
 
-use super::host::{Host, HostGpu, Starters};
+use super::host::{Host, HostGpu, Starters, TOOLKIT_CONFIG};
 use super::needs::Needs;
 use super::requirement::{self, Condition, Known, Met};
 use crate::compat::Database;
@@ -31,8 +31,15 @@ pub fn is_met(needs: &Needs, driver: DriverVersion, host: &Host, database: &Data
 
 /// What becomes of an unmet demand.
 fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) -> Met {
+    if starters.ignores_demands {
+        reasons.push(format!("nothing checks that here: {TOOLKIT_CONFIG} has disable-require"));
+        return Met::Yes;
+    }
     let (checking, others) = (starters.checking.join(", "), starters.not_checking.join(", "));
     let (text, met) = match (starters.checking.is_empty(), starters.not_checking.is_empty()) {
+        (false, true) if starters.lacks_toolkit => {
+            (format!("once the container toolkit is installed, its hook refuses to start it in {checking}"), Met::No)
+        }
         (false, true) => {
             (format!("the container toolkit's hook, which {checking} uses here, refuses to start it"), Met::No)
         }

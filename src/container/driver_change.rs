@@ -52,8 +52,12 @@ pub fn help(
     let newest = fitting.iter().map(|branch| branch.branch).max().unwrap_or(oldest);
     if let Some(from) = &host.driver_from {
         let is_too_new = driver.is_some_and(|driver| driver.branch > newest);
-        let branch = if is_too_new { format!("{newest} or older") } else { format!("{oldest} or newer") };
-        return Help::text(format!("it needs a driver of branch {branch}: {from}"));
+        let text = match (is_too_new, runs_natively(cuda, database.branch(oldest))) {
+            (true, _) => format!("it needs a driver of branch {newest} or older"),
+            (false, true) => format!("a driver of branch {oldest} or newer runs it natively"),
+            (false, false) => format!("it needs a driver of branch {oldest} or newer"),
+        };
+        return Help::text(format!("{text}: {from}"));
     }
     Help { text: None, command: Some(command(oldest, newest, driver)) }
 }
@@ -77,11 +81,15 @@ fn served<'a>(host: &'a Host, database: &'a Database) -> impl Iterator<Item = &'
     database.driver_branches.iter().filter(serves)
 }
 
+/// Whether a branch has a CUDA in an image, or a newer one.
+fn runs_natively(cuda: Option<CudaVersion>, branch: Option<&DriverBranch>) -> bool {
+    let native = branch.and_then(|branch| branch.max_cuda);
+    cuda.zip(native).is_some_and(|(cuda, native)| cuda.series() <= native.series())
+}
+
 /// Those that run the CUDA, too: natively if there is one, else by minor-version compatibility.
 fn fitting<'a>(cuda: Option<CudaVersion>, host: &'a Host, database: &'a Database) -> Vec<&'a DriverBranch> {
-    let runs = |branch: &&DriverBranch| {
-        cuda.is_none_or(|cuda| branch.max_cuda.is_some_and(|native| cuda.series() <= native.series()))
-    };
+    let runs = |branch: &&DriverBranch| cuda.is_none() || runs_natively(cuda, Some(*branch));
     let natively: Vec<_> = served(host, database).filter(runs).collect();
     if !natively.is_empty() {
         return natively;

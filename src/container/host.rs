@@ -2,8 +2,10 @@
 
 use crate::causes;
 use crate::compat::{Database, EngineForm};
-use crate::host::{ContainerHost, Facts, MachineKind};
+use crate::host::{Facts, MachineKind, container_host, has_cdi_specification};
+use crate::system::System;
 use crate::version::{ComputeCapability, DriverVersion};
+use toml_edit::DocumentMut;
 
 /// The host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub struct Host {
     pub gpus: Vec<HostGpu>,
     /// The processors, as images call them: `amd64`.
     pub architecture: Option<String>,
+    /// Its driver cannot be seen: it is a root filesystem of WSL2, in which Windows mounts the driver at every start.
+    pub hides_driver: bool,
     /// Where another driver would come from, as an instruction. None if gpusetup can install one.
     pub driver_from: Option<String>,
     /// How it starts containers.
@@ -78,23 +82,53 @@ pub struct Starters {
     pub checking: Vec<String>,
     /// Those that use CDI.
     pub not_checking: Vec<String>,
+    /// Neither the container toolkit nor a CDI specification is there: no container gets a GPU yet.
+    pub lacks_toolkit: bool,
+    /// The toolkit's configuration turns the check off.
+    pub ignores_demands: bool,
+}
+
+/// The configuration of the toolkit's hook and runtime.
+pub const TOOLKIT_CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
+
+/// The toolkit's hook: Docker looks for it by this name (moby, daemon/nvidia_linux.go), and the GPU Operator installs it in a
+/// separate folder.
+const HOOKS: [&str; 3] = [
+    "/usr/bin/nvidia-container-runtime-hook",
+    "/usr/local/bin/nvidia-container-runtime-hook",
+    "/usr/local/nvidia/toolkit/nvidia-container-runtime-hook",
+];
+
+/// Whether the configuration has `disable-require`, with which the hook passes no demand on (nvidia-container-toolkit,
+/// cmd/nvidia-container-runtime-hook/main.go).
+fn ignores_demands(system: &System) -> bool {
+    let text = system.read_text(TOOLKIT_CONFIG).ok().flatten().unwrap_or_default();
+    let config: DocumentMut = text.parse().unwrap_or_default();
+    config.get("disable-require").and_then(toml_edit::Item::as_bool).unwrap_or(false)
 }
 
 impl Starters {
-    /// Of the engines that were found, as they start containers without further settings. `has_specification` tells whether there is
-    /// a CDI specification.
-    pub fn of(host: &ContainerHost, has_specification: bool, database: &Database) -> Self {
+    /// Of the engines of a host, as they start containers without further settings. Without the toolkit, as they would with
+    /// its newest version.
+    pub fn of(system: &System, database: &Database) -> Self {
+        let (host, has_specification) = (container_host(system, database, None), has_cdi_specification(system));
         let toolkit = database.container_toolkit();
+        let has_toolkit = host.toolkit.is_some() || HOOKS.iter().any(|hook| system.exists(hook));
         let installed = host.toolkit.as_ref().and_then(|toolkit| toolkit.version);
-        let runtime_uses_cdi = toolkit.zip(installed).is_some_and(|(known, version)| version >= known.runtime_by_cdi);
-        let mut all = Self::default();
+        let runtime_uses_cdi =
+            !has_toolkit || toolkit.zip(installed).is_some_and(|(known, version)| version >= known.runtime_by_cdi);
+        let mut all = Self {
+            lacks_toolkit: !has_toolkit && !has_specification && !host.engines.is_empty(),
+            ignores_demands: ignores_demands(system),
+            ..Self::default()
+        };
         for found in &host.engines {
             let Some(engine) = database.engine(found.id) else { continue };
             let flag_uses_cdi = engine.gpus_by_cdi.zip(found.version).is_some_and(|(first, version)| version >= first);
             let uses_cdi = match engine.form {
                 // The hook of older toolkits is called for every container that asks for GPUs.
                 EngineForm::Cdi => host.left_over.is_empty(),
-                EngineForm::DaemonJson => flag_uses_cdi && (host.refreshes_cdi || has_specification),
+                EngineForm::DaemonJson => flag_uses_cdi && (host.refreshes_cdi || has_specification || !has_toolkit),
                 EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => runtime_uses_cdi,
             };
             let list = if uses_cdi { &mut all.not_checking } else { &mut all.checking };

@@ -60,6 +60,24 @@ pub enum ImageError {
         /// The part.
         what: String,
     },
+    /// The archive ends too early, or its compressed data is wrong.
+    #[error("{path} is damaged: {why}")]
+    CutOff {
+        /// The archive.
+        path: String,
+        /// The reason.
+        why: io::Error,
+    },
+    /// A part of its description is no JSON.
+    #[error("{path} is damaged: {what} is no JSON: {why}")]
+    NoJson {
+        /// The file or folder.
+        path: String,
+        /// The part.
+        what: String,
+        /// The reason.
+        why: serde_json::Error,
+    },
     /// A layer is something else, or it is damaged.
     #[error("{path} is damaged: its layer {layer} cannot be read: {why}")]
     Layer {

@@ -28,6 +28,8 @@ pub struct Compat {
     pub name: String,
     /// Their driver; none if only the package is known.
     pub driver: Option<DriverVersion>,
+    /// Whether they are where the container toolkit looks for them, and not elsewhere.
+    pub is_found: bool,
 }
 
 impl Needs {
@@ -117,8 +119,11 @@ fn version(text: &str) -> Option<CudaVersion> {
 fn compat(image: &Image) -> Option<Compat> {
     let Some(contents) = &image.contents else {
         let name = variable(image, "NV_CUDA_COMPAT_PACKAGE")?.to_owned();
-        return Some(Compat { name, driver: None });
+        return Some(Compat { name, driver: None, is_found: true });
     };
-    let (driver, file) = contents.compat.clone()?;
-    Some(Compat { name: file, driver: Some(driver) })
+    let found = contents.compat.clone().map(|(driver, name)| Compat { name, driver: Some(driver), is_found: true });
+    let other = contents.other_driver.clone();
+    let other = other.map(|(driver, name)| Compat { name, driver: Some(driver), is_found: false });
+    // Of two with one driver, the last one.
+    [other, found].into_iter().flatten().max_by_key(|compat| compat.driver)
 }

@@ -132,7 +132,27 @@ impl Case<'_> {
             return Compatible::Yes;
         }
         reasons.push(format!("CUDA {series} needs driver {minimum} or newer, and this one is {}", self.driver));
-        self.needs.compat.as_ref().map_or(Compatible::No, |compat| self.forward(cuda, compat, reasons))
+        self.needs.compat.as_ref().map_or(Compatible::No, |compat| self.loaded(cuda, compat, reasons))
+    }
+
+    /// The same, with what makes programs load these libraries instead of the host's.
+    fn loaded(&self, cuda: CudaVersion, compat: &Compat, reasons: &mut Vec<String>) -> Compatible {
+        let result = self.forward(cuda, compat, reasons);
+        match (result, compat.is_found) {
+            (Compatible::Forward, true) => {
+                reasons.push(LOADED_BY.to_owned());
+                Compatible::Forward
+            }
+            (Compatible::Forward, false) => {
+                reasons.push(format!(
+                    "whether programs load {} instead of the host's library is not known: the container toolkit does not \
+                     arrange that, and LD_LIBRARY_PATH may",
+                    compat.name
+                ));
+                Compatible::Unknown
+            }
+            (other, _) => other,
+        }
     }
 
     /// Whether the image itself names this driver as one that it runs on.
@@ -191,6 +211,11 @@ impl Case<'_> {
         result
     }
 }
+
+/// What puts the libraries in `/usr/local/cuda/compat` before those of the host (release notes of the container toolkit: CDI has
+/// this since 1.17.5).
+const LOADED_BY: &str = "programs load these libraries if the container toolkit (by CDI since 1.17.5) or LD_LIBRARY_PATH \
+                         puts them before the host's";
 
 /// What is known of the libraries in an image.
 enum Package<'a> {

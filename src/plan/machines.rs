@@ -58,7 +58,8 @@ fn toolkit_way(platform: &Platform) -> Remedy {
 
 /// Refuses the driver of a Jetson, and says what JetPack has.
 fn jetson(database: &Database, facts: &Facts, without: Hint) -> Conflict {
-    let Some(board) = JetsonBoard::of(database, facts).filter(|board| board.system.is_some()) else {
+    let board = JetsonBoard::of(database, facts);
+    let Some(board) = board.filter(|board| board.system.is_some() || !board.may_use_sbsa()) else {
         return Conflict::blocked(CheckId::GS907, causes::JETSON).hint(without);
     };
     let conflict = Conflict::blocked(CheckId::GS907, format!("{}: this is {}", causes::JETSON, board.named()));

@@ -2,7 +2,7 @@
 
 use super::{Change, Conflict, Hint};
 use crate::causes::{self, Remedy};
-use crate::compat::{Database, JetPack, System};
+use crate::compat::{Architecture, Database, JetPack, System};
 use crate::host::{Facts, MachineKind};
 use crate::ids::{CheckId, RuleId};
 use crate::version::ComputeCapability;
@@ -45,6 +45,17 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
         self.capability().zip(self.jetpack).is_some_and(|(board, jetpack)| jetpack.uses_sbsa(board))
     }
 
+    /// Whether toolkits for servers may be for a board with this release of Jetson Linux. Older ones than the first with such a
+    /// board have them on none, whichever the board is.
+    pub fn may_use_sbsa(&self) -> bool {
+        if let Some(jetpack) = self.jetpack {
+            return !jetpack.sbsa.is_empty();
+        }
+        let with_sbsa = self.database.jetpacks.iter().filter(|jetpack| !jetpack.sbsa.is_empty());
+        let first = with_sbsa.filter_map(|jetpack| major(&jetpack.l4t)).min();
+        self.l4t.and_then(major).zip(first).is_none_or(|(major, first)| major >= first)
+    }
+
     /// `Jetson AGX Orin with Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6)`.
     pub fn named(&self) -> String {
         let mut name = self.system.map_or("a Jetson", |system| &system.name).to_owned();
@@ -64,6 +75,10 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
             ["sudo apt-get update", "sudo apt-get install nvidia-jetpack"],
         );
         let newer = self.jetpack.and_then(|jetpack| {
+            // If boards have separate packages, the board must be known.
+            if self.system.is_none() && !jetpack.compatible_packages.is_empty() {
+                return None;
+            }
             let (newest, package) = (jetpack.compatible?, jetpack.upgrade_package(self.capability())?);
             let series = newest.series();
             let text = format!(
@@ -78,7 +93,7 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
 
     /// Refuses a toolkit for servers on a board that does not use it.
     pub fn refused(&self) -> Conflict {
-        if self.system.is_none() || self.jetpack.is_none() {
+        if self.may_use_sbsa() && (self.system.is_none() || self.jetpack.is_none()) {
             return self.unknown();
         }
         let sentence = format!(
@@ -91,22 +106,36 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
     }
 
     fn unknown(&self) -> Conflict {
-        let served = self.database.architectures.iter().filter_map(|a| Some((a, a.sbsa_from?)));
-        let served: Vec<_> = served
-            .map(|(a, first)| format!("{} (from CUDA {first} on)", a.embedded.as_deref().unwrap_or(&a.name)))
-            .collect();
-        let gpu = self.database.architectures.iter().find(|a| a.sbsa_from.is_some()).map(|a| a.compute_capability.sm());
+        let is_served = |a: &&Architecture| match self.jetpack {
+            Some(jetpack) => jetpack.uses_sbsa(a.compute_capability),
+            None => a.sbsa_from.is_some(),
+        };
+        let served: Vec<_> = self.database.architectures.iter().filter(is_served).collect();
+        let named = |a: &&Architecture| {
+            let first = a.sbsa_from.map(|first| format!(" (from CUDA {first} on)")).unwrap_or_default();
+            format!("{}{first}", a.embedded.as_deref().unwrap_or(&a.name))
+        };
+        let (of_release, unknown) = match (self.jetpack, self.l4t) {
+            (Some(_), Some(l4t)) => (format!(" with Jetson Linux {l4t}"), "the model of this board is"),
+            _ => (String::new(), "the model of this board, or its release of Jetson Linux, is"),
+        };
         let sentence = format!(
-            "{}. NVIDIA's toolkits for servers (sbsa) support only these Jetson boards: {}. The model of this board, or its \
-             release of Jetson Linux, is not known",
+            "{}. NVIDIA's toolkits for servers (sbsa) support only these Jetson boards{of_release}: {}; {unknown} not known",
             causes::JETSON,
-            served.join(", ")
+            served.iter().map(named).collect::<Vec<_>>().join(", ")
         );
-        let conflict = Conflict::new(RuleId::CudaTargetsGpu, sentence)
-            .check(CheckId::GS907)
-            .hint(Hint::plan("on such a board", Change::ToolkitFor(gpu.unwrap_or_default())));
+        let conflict = Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907);
+        let conflict = served
+            .iter()
+            .map(|a| a.compute_capability.sm())
+            .fold(conflict, |conflict, gpu| conflict.hint(Hint::plan("on such a board", Change::ToolkitFor(gpu))));
         self.toolkits().into_iter().fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
     }
+}
+
+/// The first number of a release of Jetson Linux.
+fn major(l4t: &str) -> Option<u16> {
+    l4t.split('.').next()?.parse().ok()
 }
 
 /// The board whose name or alias is in the device tree's model; of several, the longest.

@@ -100,7 +100,7 @@ impl Hint {
 pub enum Change {
     /// The toolkit without a driver.
     Toolkit,
-    /// The toolkit without a driver, for this GPU.
+    /// The newest toolkit that fits, without a driver, for this GPU.
     ToolkitFor(String),
     /// The driver without a toolkit.
     Driver,
@@ -132,7 +132,9 @@ impl Change {
                     ..asked
                 }
             }
-            Self::ToolkitFor(gpu) => Request { assumed_gpus: vec![gpu.clone()], ..Self::Toolkit.of(request) },
+            Self::ToolkitFor(gpu) => {
+                Request { assumed_gpus: vec![gpu.clone()], cuda: Want::Best, ..Self::Toolkit.of(request) }
+            }
             Self::Driver => {
                 let alone = request.driver_alone();
                 Request { driver: or_best(alone.driver), ..alone }

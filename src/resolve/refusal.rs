@@ -392,7 +392,13 @@ impl Refusal {
                     Some(first) => {
                         text!("CUDA {first} is the first toolkit for servers (sbsa) that supports {platform}")
                     }
-                    None => text!("no toolkit for servers (sbsa) supports {platform}; use the toolkit of JetPack"),
+                    None => {
+                        let capability = told.cards.get(card).and_then(|c| c.capability);
+                        let mut later = told.database.jetpacks.iter();
+                        let later = later.find(|jetpack| capability.is_some_and(|board| jetpack.uses_sbsa(board)));
+                        let later = later.map(|later| format!(" before JetPack {}", later.jetpack)).unwrap_or_default();
+                        text!("no toolkit for servers (sbsa) supports {platform}{later}; use the toolkit of JetPack")
+                    }
                 }
             }
             Self::AfterJetPack(cuda) => {

@@ -133,10 +133,10 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
             count => unreadable_gpus(count),
         });
     }
-    // Its GPU does not show on the PCI bus.
+    // Its GPU does not show on the PCI bus, and the one that `--gpu` names is a board's.
     if let Some(board) = JetsonBoard::of(database, facts).filter(|_| request.cuda.is_wanted())
-        && facts.gpus.is_empty()
-        && !board.uses_sbsa()
+        && (facts.gpus.is_empty() && !board.uses_sbsa()
+            || !board.may_use_sbsa() && cards.iter().any(|card| card.embedded.is_some()))
     {
         return Err(board.refused());
     }
@@ -394,6 +394,10 @@ fn too_old(oldest: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<
     let Refusal::BelowLowest(card, lowest) = refusal else { return None };
     let card = told.cards.get(card).filter(|_| told.request.cuda == Want::Best)?;
     let (name, arch, capability) = (&card.name, told.arch, card.capability?);
+    // Older ones are refused for another reason.
+    if let Some(board) = card.embedded.as_ref().filter(|_| arch != "x86_64") {
+        return Some(format!("no toolkit for servers (sbsa) supports {board}; use the toolkit of JetPack"));
+    }
     Some(format!(
         "no known CUDA toolkit for {arch} supports {name} (compute capability {capability}): the oldest, CUDA {oldest}, targets \
          {lowest} and up"

@@ -62,13 +62,14 @@ fn compat(driver: &str) -> String {
     format!("usr/local/cuda-13.0/compat/libcuda.so.{driver}")
 }
 
-/// A folder for images, and a host with Docker.
+/// A folder for images, and a host with Docker and the container toolkit.
 struct Place(TempDir, Tree);
 
 impl Place {
     fn new() -> Self {
         let host = Tree::ubuntu_24_04();
         host.write("usr/bin/dockerd", "");
+        host.write("usr/bin/nvidia-ctk", "");
         Self(tempfile::tempdir().expect("a folder"), host)
     }
 
@@ -165,6 +166,18 @@ fn libraries_of_a_newer_driver_are_found_in_the_layers() {
     let older = has("550.54.15");
     assert_eq!(place.answer(&older, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
     assert!(place.says(&older, "535.261.03", "a100-sxm4-40gb").contains("older than its CUDA"));
+    // Programs load them only if something puts them before the host's library.
+    let image = has("580.82.07");
+    assert!(place.says(&image, "535.261.03", "a100-sxm4-40gb").contains("LD_LIBRARY_PATH"));
+    // Elsewhere, such as where conda-forge's package has them, the toolkit does not look for them.
+    for folder in ["opt/conda/cuda-compat", "opt/driver"] {
+        let file = format!("{folder}/libcuda.so.580.82.07");
+        let other = place.file("other.tar", &with_layer(&config(&newest), &layer(&[&file])));
+        assert_eq!(place.answer(&other, "535.261.03", "a100-sxm4-40gb"), "unknown", "{folder}");
+        let says = place.says(&other, "535.261.03", "a100-sxm4-40gb");
+        assert!(says.contains(&file) && says.contains("LD_LIBRARY_PATH"), "{says}");
+        assert_eq!(place.answer(&other, "550.54.15", "a100-sxm4-40gb"), "does-not-run", "{folder}");
+    }
     // A variable without the files, and files that a later layer removes.
     let variable = place.image("variable.tar", &newest);
     assert_eq!(place.answer(&variable, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
@@ -267,8 +280,25 @@ fn each_image_of_an_archive_is_judged() {
     };
     assert_eq!(answer(&one("old:1")), "runs");
     assert_eq!(answer(&one("new:latest")), "does-not-run");
+    // It has the name that was asked for, which Podman writes with Docker's registry.
+    assert_eq!(self::value(&one("docker.io/library/new:latest"))["images"][0]["image"], "new:latest");
     let ran = one("other:1");
-    assert!(ran.code == 2 && ran.out.contains("registry.example/old:1, new:1"), "{}", ran.out);
+    assert!(ran.code == 2 && ran.out.contains("registry.example/old:1, new:1, new:latest"), "{}", ran.out);
+    assert!(ran.out.contains("all.tar --driver 535.261.03 --root "), "the same check of all images: {}", ran.out);
+    assert!(ran.out.contains("--gpu a100-sxm4-40gb"), "{}", ran.out);
+}
+
+#[test]
+fn a_name_like_a_file_is_a_file() {
+    for name in ["nosuch.tar", "images/nosuch.tar.gz"] {
+        let ran = run(&["container", "check", name, "--driver", "550.54.15", "--gpu", "a100"]);
+        assert!(ran.code == 2 && ran.err.contains("No such file"), "{}", ran.err);
+        assert!(!ran.err.contains("docker pull"), "{}", ran.err);
+    }
+    let host = Tree::ubuntu_24_04();
+    let ran = host.run(&["container", "check", "nosuch", "--driver", "550.54.15", "--gpu", "a100"]);
+    assert!(ran.err.contains("try: gpusetup container check nosuch --driver 550.54.15 --root "), "{}", ran.err);
+    assert!(ran.err.contains(" --gpu a100"), "{}", ran.err);
 }
 
 #[test]
@@ -304,6 +334,7 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     // Docker by CDI, since that version and with a specification.
     let docker = Tree::ubuntu_24_04();
     docker.write("usr/bin/dockerd", "");
+    docker.write("usr/bin/nvidia-ctk", "");
     docker.write("var/lib/dpkg/status", "Package: docker-ce\nStatus: install ok installed\nVersion: 5:29.3.0-1\n");
     assert_eq!(answer(&on(&docker)), "does-not-run");
     docker.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
@@ -320,6 +351,45 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     };
     assert_eq!(containerd("1.17.9-1"), "does-not-run");
     assert_eq!(containerd("1.20.0-1"), "runs");
+    // The toolkit's configuration can turn the check off.
+    let off = Tree::ubuntu_24_04();
+    off.write("usr/bin/dockerd", "");
+    off.write("usr/bin/nvidia-ctk", "");
+    off.write("etc/nvidia-container-runtime/config.toml", "#disable-require = true\n");
+    assert_eq!(answer(&on(&off)), "does-not-run");
+    off.write("etc/nvidia-container-runtime/config.toml", "disable-require = true\n");
+    let ran = on(&off);
+    assert_eq!(answer(&ran), "runs");
+    assert!(ran.out.contains("disable-require"), "{}", ran.out);
+}
+
+#[test]
+fn a_host_without_the_container_toolkit_is_told_so() {
+    let place = Place::new();
+    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")]);
+    let bare = Tree::ubuntu_24_04();
+    bare.write("usr/bin/dockerd", "");
+    let ran = check_on(&bare, &image, "535.261.03", "rtx 3090");
+    assert_eq!(answer(&ran), "does-not-run");
+    assert!(ran.out.contains("once the container toolkit is installed, its hook refuses"), "{}", ran.out);
+    let ran = check_on(&bare, &image, "580.95.05", "rtx 3090");
+    assert_eq!(answer(&ran), "runs");
+    assert!(ran.out.contains("NVIDIA Container Toolkit is not installed"), "{}", ran.out);
+    assert!(ran.out.contains("gpusetup plan --profile container-host --root "), "{}", ran.out);
+    assert!(!place.says(&image, "580.95.05", "rtx 3090").contains("not installed"));
+}
+
+#[test]
+fn the_driver_of_a_wsl2_tree_is_not_known() {
+    let place = Place::new();
+    let image = place.image("x.tar", &[("CUDA_VERSION", "12.4.1")]);
+    let wsl = Tree::ubuntu_24_04();
+    wsl.write("etc/wsl-distribution.conf", "");
+    let path = image.to_str().expect("UTF-8");
+    let ran = wsl.run(&["container", "check", path, "--gpu", "rtx 3090", "--json"]);
+    assert_eq!(answer(&ran), "unknown");
+    assert!(ran.out.contains("--driver, as nvidia-smi shows it in Windows"), "{}", ran.out);
+    assert_eq!(answer(&check_on(&wsl, &image, "550.54.15", "rtx 3090")), "runs");
 }
 
 #[test]
@@ -357,6 +427,9 @@ fn no_driver_is_suggested_that_cannot_help() {
     wsl.write("proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n");
     let says = value(&check_on(&wsl, &image, "470.256.02", "rtx 3090"))["images"][0].to_string();
     assert!(says.contains("Windows provides the driver") && !says.contains("gpusetup plan"), "{says}");
+    // The oldest driver is in the reasons; the other branch is that of native support.
+    assert!(says.contains("needs driver 525.60.13 or newer"), "{says}");
+    assert!(says.contains("a driver of branch 575 or newer runs it natively"), "{says}");
 }
 
 #[test]
@@ -414,7 +487,7 @@ fn what_is_no_image_is_refused() {
     let lacking = json!([{"Config": "a.json", "Layers": ["b.tar"]}]).to_string();
     let round = json!({"manifests": [{"digest": "sha256:../../../etc/passwd"}]}).to_string();
     let packed = b"\x1f\x8b\x08 and nothing that gzip knows";
-    let files: [(&str, Vec<u8>, i32, &str); 11] = [
+    let files: [(&str, Vec<u8>, i32, &str); 13] = [
         (
             "text.tar",
             b"this is no archive, whatever its name says, and long enough to be asked".repeat(20),
@@ -426,7 +499,9 @@ fn what_is_no_image_is_refused() {
         ("damaged.tar", tar(&[(&other_sum, &config), ("manifest.json", damaged.as_bytes())]), 10, "another checksum"),
         ("missing.tar", tar(&[("manifest.json", missing.as_bytes())]), 2, "lacks the configuration"),
         ("round.tar", tar(&[("index.json", round.as_bytes())]), 2, "not SHA-256"),
-        ("json.tar", tar(&[("manifest.json", b"{")]), 2, "is no image"),
+        ("json.tar", tar(&[("manifest.json", b"{")]), 10, "manifest.json is no JSON"),
+        ("none.tar", tar(&[("manifest.json", b"[]")]), 2, "its manifest.json names no image"),
+        ("config.tar", tar(&[("a.json", b"{no"), ("manifest.json", lacking.as_bytes())]), 10, "a.json is no JSON"),
         ("garbage.tar", with_layer(&json!({}), &[b'g'; 2048]), 10, "its layer layer.tar cannot be read"),
         ("packed.tar", with_layer(&json!({}), packed), 10, "its layer layer.tar cannot be read"),
         (
@@ -435,7 +510,7 @@ fn what_is_no_image_is_refused() {
             10,
             "its layer b.tar cannot be read",
         ),
-        ("cut.tar", docker_archive(&json!({}))[..700].to_vec(), 2, "cut.tar"),
+        ("cut.tar", docker_archive(&json!({}))[..700].to_vec(), 10, "cut.tar is damaged"),
     ];
     for (name, bytes, code, says) in files {
         let ran = place.check(&place.file(name, &bytes), "550.54.15", "rtx 3090");

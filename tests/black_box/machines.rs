@@ -39,10 +39,12 @@ fn image_based_systems_are_told_their_own_way() {
         ),
         ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=coreos\n", None, "rpm-ostree rebase"),
         ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=43\n", None, "bazzite-nvidia-open:stable"),
+        ("ID=bluefin\nID_LIKE=fedora\nVERSION_ID=44\n", None, "projectbluefin/bluefin-nvidia:stable"),
+        ("ID=aurora\nID_LIKE=fedora\nVERSION_ID=44\n", None, "ublue-os/aurora-nvidia-open:stable"),
         (
             "ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n",
             Some("usr/share/ublue-os/image-info.json"),
-            "bluefin-nvidia-open:stable",
+            "projectbluefin/bluefin-nvidia:stable",
         ),
         ("ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n", Some("run/ostree-booted"), "ucore:stable-nvidia"),
         (
@@ -132,6 +134,7 @@ fn a_systems_own_way_supports_the_gpu() {
 fn an_image_that_has_the_driver_is_not_to_be_replaced_by_itself() {
     for (release, again) in [
         ("ID=bazzite\nVERSION_ID=43\nVARIANT_ID=bazzite-nvidia-open\n", "rebase"),
+        ("ID=bluefin\nVERSION_ID=44\nVARIANT_ID=bluefin-nvidia\n", "bootc switch"),
         ("ID=bottlerocket\nVERSION_ID=1.68.0\nVARIANT_ID=aws-k8s-1.33-nvidia\n", "aws ssm"),
     ] {
         let refused = with_gpu(&format!("PRETTY_NAME=\"X\"\n{release}"), &[]).run(&["plan", "--profile", "compute"]);
@@ -206,6 +209,36 @@ fn a_jetson_gets_what_its_jetpack_allows() {
     assert!(xavier.code == 4 && xavier.err.contains("cuda-compat-12-2"), "{}", xavier.err);
     let nano = jetson("NVIDIA Jetson Nano Developer Kit", "32.7.5", "18.04").run(&["plan"]);
     assert!(nano.code == 4 && nano.err.contains("JetPack 4.6") && !nano.err.contains("cuda-compat"), "{}", nano.err);
+    // A tree has no device tree. Up to this release no board has the toolkits of servers, so none is asked for.
+    let unknown = jetson("", "36.4.3", "22.04");
+    for arguments in [
+        &["plan"][..],
+        &["plan", "--cuda", "12.9"],
+        &["plan", "--profile", "compute"],
+        &["plan", "--gpu", "jetson orin"],
+        &["plan", "--gpu", "jetson xavier"],
+    ] {
+        let refused = unknown.run(arguments);
+        assert!(refused.err.contains("(GS907)"), "{arguments:?}: {}", refused.err);
+        assert!(refused.err.contains("Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6"), "{arguments:?}: {}", refused.err);
+        assert!(refused.err.contains("apt-get install cuda-toolkit-12-9 cuda-compat-12-9"), "{}", refused.err);
+        assert!(!refused.err.contains("gpusetup plan"), "it would be refused again: {}", refused.err);
+    }
+    // On a board that is not there, the oldest toolkit for the GPU says nothing.
+    let xavier = run(&["plan", "--os", "ubuntu-22.04:aarch64", "--gpu", "jetson xavier", "--profile", "toolkit"]);
+    assert!(xavier.err.contains("no toolkit for servers (sbsa) supports Jetson AGX Xavier"), "{}", xavier.err);
+    assert!(!xavier.err.contains("the oldest"), "{}", xavier.err);
+    // With this one they are for two boards, and each command plans.
+    let unknown = jetson("", "39.2.0", "24.04");
+    let refused = unknown.run(&["plan", "--json", "--cuda", "12.9"]);
+    let told: Value = serde_json::from_str(&refused.out).expect("an object");
+    let commands: Vec<_> = told["try"].as_array().expect("commands").iter().filter_map(Value::as_str).collect();
+    assert_eq!(commands.len(), 2, "{told:#}");
+    for command in commands {
+        let words: Vec<_> = command.split(' ').skip(1).collect();
+        let planned = run(&words);
+        assert_eq!(planned.code, 0, "{command}: {}", planned.err);
+    }
     // From JetPack 7.2 on, Orin has the toolkits of servers.
     let newer = jetson(ORIN, "39.2.0", "24.04");
     let plan = newer.run(&["plan", "--json"]);

@@ -6,7 +6,7 @@ use super::super::{Problem, print_json, print_text, width};
 use crate::compat::{Database, PlatformDriver};
 use crate::container::{self, Host, HostDriver, HostGpu, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
-use crate::host::{Facts, Gpu, Look, UNKNOWN_ARCHITECTURE, assumed_gpus, container_host, has_cdi_specification, probe};
+use crate::host::{Facts, Gpu, Look, MachineKind, UNKNOWN_ARCHITECTURE, assumed_gpus, probe};
 use crate::render::container as rendered;
 use crate::resolve::{known_card, own_platform, own_way_here};
 use crate::system::System;
@@ -41,6 +41,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// The same check, of all images.
+    fn again(&self) -> String {
+        format!("gpusetup container check {}{}{}", quoted(&self.image), self.driver_flag(), self.host_flags())
+    }
+
+    fn driver_flag(&self) -> String {
+        self.driver.iter().map(|driver| format!(" --driver {}", quoted(driver))).collect()
+    }
+
     /// The flags that name the host, for another command about it.
     fn host_flags(&self) -> String {
         let root = self.root.iter().map(|root| format!(" --root {}", quoted_path(root)));
@@ -56,9 +65,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let host = host(options, &system, database)?;
     let images = images(options, &system, host.architecture.as_deref().unwrap_or("amd64"))?;
     let mut checked = container::check(&options.image, &images, &host, database);
-    let plans =
-        checked.images.iter_mut().flat_map(|image| &mut image.commands).filter(|c| c.starts_with("gpusetup plan"));
-    plans.for_each(|command| command.push_str(&options.host_flags()));
+    for command in checked.images.iter_mut().flat_map(|image| &mut image.commands) {
+        if command.starts_with("gpusetup container check ") {
+            command.push_str(&options.driver_flag());
+        }
+        if command.starts_with("gpusetup ") {
+            command.push_str(&options.host_flags());
+        }
+    }
     if options.form.json {
         print_json(&checked)?
     } else {
@@ -71,10 +85,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     })
 }
 
-/// A path that exists is a file, everything else a name.
+/// How files of images are named.
+const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"];
+
+/// A path that exists, and what is named like one, is a file; everything else is a name.
 fn images(options: &Options, system: &System, architecture: &str) -> Result<Vec<Image>, Problem> {
     let path = Path::new(&options.image);
-    let is_path = crate::system::input::metadata(path).is_some() || options.image.starts_with(['/', '.']);
+    let is_named_like_one = |name: &str| name.starts_with(['/', '.']) || ENDINGS.iter().any(|end| name.ends_with(end));
+    let is_path = crate::system::input::metadata(path).is_some() || is_named_like_one(&options.image);
     if is_path {
         return container::in_file(path, architecture, options.only.as_deref()).map_err(|e| unread(e, options));
     }
@@ -91,15 +109,16 @@ fn unread(e: ImageError, options: &Options) -> Problem {
     let says = e.to_string();
     match e {
         ImageError::Input(e) => e.into(),
-        ImageError::Damaged { .. } | ImageError::Layer { .. } => Problem::integrity(says),
+        ImageError::Damaged { .. }
+        | ImageError::Layer { .. }
+        | ImageError::CutOff { .. }
+        | ImageError::NoJson { .. } => Problem::integrity(says),
         ImageError::Interrupted(signal) => Problem::new(Exit::Signal(signal), says),
-        ImageError::NoSuchImage { .. } => {
-            Problem::usage(says).attempt(format!("gpusetup container check {}", quoted(&options.image)))
-        }
+        ImageError::NoSuchImage { .. } => Problem::usage(says).attempt(options.again()),
         ImageError::Unknown(name) => Problem::usage(says)
             .hint("gpusetup pulls no images")
             .attempt(format!("docker pull {}", quoted(&name)))
-            .attempt(format!("gpusetup container check {}", quoted(&options.image))),
+            .attempt(options.again()),
         ImageError::Read { .. } | ImageError::NoImage { .. } => Problem::usage(says).hint(
             "it must be what docker save or podman save writes, or an OCI layout: docker save IMAGE -o image.tar",
         ),
@@ -130,8 +149,9 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
         driver: driver.or(installed),
         gpus: known(database, gpus),
         architecture: architecture(&facts, gpus, database),
+        hides_driver: facts.machine.kind == MachineKind::Wsl2 && !system.is_live(),
         driver_from: own_way.or_else(|| container::driver_from(&facts)),
-        starters: Starters::of(&container_host(system, database, None), has_cdi_specification(system), database),
+        starters: Starters::of(system, database),
     })
 }
 

@@ -64,6 +64,15 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         );
         return Some(Verdict::fail(cause).advise("configure the container runtime", [SET_UP]));
     }
+    if let Some(program) = of.missing_programs.first() {
+        let cause = format!(
+            "{program}, which {} names, does not exist: no pod of this runtime starts",
+            of.configured.join(", ")
+        );
+        let text =
+            "install NVIDIA Container Toolkit; if its program is in another folder, correct the path in the file";
+        return Some(Verdict::fail(cause).advise(text, [SET_UP]));
+    }
     let Answer::Is(classes) = &of.classes else { return None };
     if classes.contains("nvidia") {
         return None;

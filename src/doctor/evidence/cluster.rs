@@ -47,6 +47,9 @@ pub struct Kubernetes {
     pub runtimes: Vec<String>,
     /// The configuration files that name NVIDIA's runtime or enable CDI.
     pub configured: Vec<String>,
+    /// The programs of NVIDIA's runtime that these files name and that do not exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_programs: Vec<String>,
     /// containerd's configuration file, if it disables the plugin that serves pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_pods_by: Option<String>,
@@ -97,10 +100,14 @@ fn kubernetes(system: &System, database: &Database) -> Kubernetes {
     let files = configurations(system, database).into_iter().filter(|(form, _)| *form != EngineForm::DaemonJson);
     let files: Vec<_> = files.map(|(_, file)| file.display().to_string()).collect();
     let names_nvidia = |file: &String| gives_gpus(&text(system, file));
+    let programs = files.iter().flat_map(|file| runtime_programs(&text(system, file)));
+    let mut missing: Vec<_> = programs.filter(|program| !system.exists(program)).collect();
+    missing.dedup();
     Kubernetes {
         agent: agent.map(str::to_owned),
         runtimes,
         no_pods_by: files.iter().find(|file| serves_no_pods(&text(system, file))).cloned(),
+        missing_programs: missing,
         configured: files.into_iter().filter(names_nvidia).collect(),
         driver_container: !names(system, "/run/nvidia/driver/usr").collect::<Vec<_>>().is_empty(),
         classes: classes(system, agent),
@@ -111,6 +118,18 @@ fn kubernetes(system: &System, database: &Database) -> Kubernetes {
 fn gives_gpus(configuration: &str) -> bool {
     let mut lines = configuration.lines().map(|line| line.split('#').next().unwrap_or_default().replace(' ', ""));
     lines.any(|line| line.contains("nvidia-container-runtime") || line == "enable_cdi=true")
+}
+
+/// The programs of NVIDIA's runtime in a configuration of containerd (`BinaryName`) or CRI-O (`runtime_path`), comments left out.
+fn runtime_programs(configuration: &str) -> Vec<String> {
+    let program = |line: &str| {
+        let (key, value) = line.split('#').next()?.split_once('=')?;
+        let is_program = ["BinaryName", "runtime_path"].contains(&key.trim().trim_matches('"'));
+        let value = value.trim().trim_matches(['"', '\'']);
+        let is_nvidias = value.starts_with('/') && value.contains("nvidia-container-runtime");
+        (is_program && is_nvidias).then(|| value.to_owned())
+    };
+    configuration.lines().filter_map(program).collect()
 }
 
 /// The runtime classes, as the kubelet may read them.
@@ -241,6 +260,9 @@ mod tests {
         assert!(gives_gpus("[a]\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n"));
         assert!(gives_gpus("enable_cdi = true # for GPUs\n"));
         assert!(!gives_gpus("# BinaryName = \"/usr/bin/nvidia-container-runtime\"\nenable_cdi = false\n"));
+        let programs =
+            "BinaryName = \"/usr/bin/nvidia-container-runtime\" # NVIDIA's\nruntime_path = \"/usr/bin/crun\"\n";
+        assert_eq!(runtime_programs(programs), ["/usr/bin/nvidia-container-runtime"]);
         assert_eq!(
             names_of_classes("{\"items\":[{\"metadata\":{\"name\":\"nvidia\"}},{}]}"),
             Some(["nvidia".to_owned()].into())

@@ -13,6 +13,7 @@ fn node() -> Kubernetes {
         agent: Some("kubelet".to_owned()),
         runtimes: vec!["containerd".to_owned()],
         configured: vec!["/etc/containerd/conf.d/99-nvidia.toml".to_owned()],
+        missing_programs: Vec::new(),
         no_pods_by: None,
         driver_container: false,
         classes: Answer::Is(set(&["nvidia"])),
@@ -88,6 +89,10 @@ fn pods_get_the_gpus() {
         of.no_pods_by = Some("/etc/containerd/config.toml".to_owned());
     });
     assert!(cause.contains("containerd and crio is not configured"), "CRI-O serves the pods: {cause}");
+    let (status, cause, commands) =
+        pods(|of| of.missing_programs = vec!["/usr/bin/nvidia-container-runtime".to_owned()]);
+    assert!(status == Status::Fail && cause.contains("99-nvidia.toml names, does not exist"), "{cause}");
+    assert_eq!(commands, ["sudo gpusetup apply --profile container-host"]);
     let (status, cause, commands) = pods(|of| of.classes = Answer::Is(Default::default()));
     assert!(status == Status::Warn && cause.contains("no runtime class"), "{cause}");
     assert!(commands[0].ends_with("| kubectl apply -f -"), "{commands:?}");
