@@ -163,6 +163,18 @@ pub fn enrol_key(certificate: &Path) -> Remedy {
     Remedy::new("enrol the key, reboot, and confirm it at the console", [import, "sudo reboot".to_owned()])
 }
 
+/// Installs the modules that the distribution signs for its kernel, in place of those that DKMS built (GS301).
+pub fn install_signed(manager: Option<PackageManager>, package: &str, replaces: Option<&str>) -> Remedy {
+    let by_hand = &packages::of_host(manager).by_hand;
+    let install = format!("sudo {} {package}", by_hand.install);
+    let remove = replaces.map(|name| format!("sudo {} {name}", by_hand.remove));
+    let commands = [install].into_iter().chain(remove).chain(["sudo reboot".to_owned()]);
+    Remedy::new(
+        "install the modules that the distribution signs for this kernel: they need no key of your own",
+        commands,
+    )
+}
+
 /// Makes the key that signs modules, as the distribution's DKMS needs it, and enrols it (GS301).
 pub fn make_key(by_hand: Option<&KeyByHand>) -> Remedy {
     let usual = || (vec!["sudo dkms generate_mok".to_owned()], DKMS_KEY);

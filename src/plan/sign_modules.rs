@@ -4,13 +4,13 @@
 use super::context::{StepContext, reboot_for, step};
 use super::{Act, Step, StepId};
 use crate::causes;
-use crate::compat::{Distribution, DriverOffer, ModuleSigning};
+use crate::compat::{Distribution, DriverOffer, ModuleSigning, is_version_of};
 use crate::host::{Enrolment, Facts, SecureBoot, SigningKey};
 use crate::ids::CheckId;
 use crate::operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
 use crate::packages;
 use crate::paths::DKMS_SIGNING;
-use crate::resolve::{Conflict, ModuleKey, Request, Resolution};
+use crate::resolve::{Conflict, Method, ModuleKey, Request, Resolution, listed_modules};
 use std::path::{Path, PathBuf};
 
 const TITLE: &str = "Sign the driver's kernel modules";
@@ -61,11 +61,46 @@ pub fn sign_modules(context: &StepContext) -> Vec<Step> {
 pub fn warning(context: &StepContext) -> Option<String> {
     let key = key_for(context.facts, context.distribution, context.request, context.chosen)?;
     let certificate = key.certificate.display();
+    let unsigned = why_built(context).filter(|_| key.origin != Origin::Given).map(|why| format!(". {why}"));
     (key.enrolment != Enrolment::Enrolled).then(|| {
         format!(
             "Secure Boot is on, and the key {certificate} is not enrolled: apply prepares that, shows a one-time password, and needs \
-             someone at the console during a reboot. Unattended, it stops before any change"
+             someone at the console during a reboot. Unattended, it stops before any change{}",
+            unsigned.unwrap_or_default()
         )
+    })
+}
+
+/// Why modules are built on the host where the distribution signs those of such drivers for its kernels, and what would help.
+fn why_built(context: &StepContext) -> Option<String> {
+    let (facts, distribution, driver) = (context.facts, context.distribution?, context.chosen.driver.as_ref()?);
+    let is_alike = |offer: &&DriverOffer| {
+        !offer.signed_modules.is_empty()
+            && offer.modules == driver.modules
+            && offer.branch <= driver.version.branch
+            && context.request.driver.may_accept(offer.branch)
+            && offer.archs.contains(&facts.machine.arch)
+    };
+    let alike: Vec<_> = distribution.drivers.iter().filter(is_alike).collect();
+    let is_asked = matches!(context.request.method, Method::Auto | Method::Packages);
+    let release = facts.kernel().filter(|_| !alike.is_empty() && is_asked)?;
+    let name = &distribution.name;
+    let mut listed = alike.iter().flat_map(|offer| listed_modules(distribution, offer, facts));
+    Some(match (&facts.offered, listed.next()) {
+        (None, _) => format!(
+            "{name} may have signed modules for kernel {release}, which need no key: fetch the package lists (sudo {}), then plan again",
+            packages::of(distribution.package_manager).by_hand.refresh
+        ),
+        (Some(_), Some((package, version))) if !is_version_of(version, release) => format!(
+            "{package} has signed modules, which need no key, but for kernel {version}: upgrade the kernel from {release} and reboot, \
+             then plan again"
+        ),
+        (Some(_), Some((package, _))) => {
+            format!(
+                "{package} has signed modules, but another repository has the driver's other packages in other versions"
+            )
+        }
+        (Some(_), None) => format!("{name} has no signed modules of such a driver for kernel {release}"),
     })
 }
 
