@@ -43,7 +43,11 @@ pub fn sign_modules(context: &StepContext) -> Vec<Step> {
     if acts.is_empty() {
         return Vec::new();
     }
-    let mut why = "Secure Boot is on: the kernel loads only modules that are signed with a trusted key".to_owned();
+    let mut why = match context.facts.secure_boot {
+        SecureBoot::Enabled => "Secure Boot is on: the kernel loads only modules that are signed with a trusted key",
+        _ => "DKMS signs with this key for every new kernel; the firmware of each host that starts this tree must trust it",
+    }
+    .to_owned();
     let mut steps = Vec::new();
     if key.enrolment == Enrolment::Enrolled {
         steps.push(step(StepId::SignModules, TITLE, why, acts));
@@ -142,7 +146,7 @@ pub fn installer_options(context: &StepContext) -> Vec<String> {
 /// The key for the modules that a plan builds; none if it builds none, or if the kernel loads unsigned ones.
 fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request, chosen: &Resolution) -> Option<Key> {
     let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
-    if facts.secure_boot != SecureBoot::Enabled || !builds {
+    if !signs(facts, request) || !builds {
         return None;
     }
     if let Some(given) = &request.settings.module_key {
@@ -160,9 +164,19 @@ fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request
     Some(of_distribution(facts, signing))
 }
 
+/// Whether modules are signed: the firmware demands it, or the user names a key for a tree, whose firmware is not here.
+fn signs(facts: &Facts, request: &Request) -> bool {
+    let is_tree = facts.machine.is_tree && facts.secure_boot == SecureBoot::Unknown;
+    facts.secure_boot == SecureBoot::Enabled || is_tree && request.settings.module_key.is_some()
+}
+
 fn of_user(facts: &Facts, given: &ModuleKey) -> Key {
-    let firmware = facts.firmware.as_ref();
-    let enrolment = firmware.map_or(Enrolment::Absent, |firmware| firmware.enrolment(&given.sha256));
+    let enrolment = match &facts.firmware {
+        Some(firmware) => firmware.enrolment(&given.sha256),
+        // Nobody can ask for it in a tree: it is enrolled on the hosts that start it.
+        None if facts.machine.is_tree => Enrolment::Enrolled,
+        None => Enrolment::Absent,
+    };
     Key { key: given.key.clone(), certificate: given.certificate.clone(), origin: Origin::Given, enrolment }
 }
 
@@ -207,7 +221,7 @@ pub fn not_unsigned(
     chosen: &Resolution,
 ) -> Result<(), Conflict> {
     let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
-    if facts.secure_boot != SecureBoot::Enabled || !builds {
+    if !signs(facts, request) || !builds {
         return Ok(());
     }
     let key = key_for(facts, distribution, request, chosen);
