@@ -236,6 +236,18 @@ pub fn add_to_firmware(certificate: Option<&Path>) -> Remedy {
     )
 }
 
+/// Has the driver manage the memory of a superchip's GPU (GS909).
+pub fn driver_manages_memory() -> Remedy {
+    Remedy::new(
+        "have the driver manage GPU memory, then reboot",
+        [
+            "sudo gpusetup apply --profile driver --module-option nvidia.NVreg_CoherentGPUMemoryMode=driver",
+            "sudo reboot",
+        ]
+        .map(str::to_owned),
+    )
+}
+
 /// A key that waits for somebody at the console (GS301).
 pub fn confirm_key() -> Remedy {
     let text = "the key waits to be enrolled: reboot, and choose Enroll MOK at the console, with the password that was set for it";
@@ -979,7 +991,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS909 => Cause::new(
             "the kernel counts GPU memory as host memory: Kubernetes reports too much memory, and pods get wrong limits",
         )
-        .helps(look("set NVreg_CoherentGPUMemoryMode=driver for the nvidia module, then reboot", id)),
+        .helps(driver_manages_memory()),
         CheckId::GS910 => Cause::new(
             "the GPU is virtual (vGPU) and needs NVIDIA's guest driver (GRID), which is not published",
         )
