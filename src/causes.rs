@@ -163,6 +163,18 @@ pub fn enrol_key(certificate: &Path) -> Remedy {
     Remedy::new("enrol the key, reboot, and confirm it at the console", [import, "sudo reboot".to_owned()])
 }
 
+/// Installs the modules that the distribution signs for its kernel, in place of those that DKMS built (GS301).
+pub fn install_signed(manager: Option<PackageManager>, package: &str, replaces: Option<&str>) -> Remedy {
+    let by_hand = &packages::of_host(manager).by_hand;
+    let install = format!("sudo {} {package}", by_hand.install);
+    let remove = replaces.map(|name| format!("sudo {} {name}", by_hand.remove));
+    let commands = [install].into_iter().chain(remove).chain(["sudo reboot".to_owned()]);
+    Remedy::new(
+        "install the modules that the distribution signs for this kernel: they need no key of your own",
+        commands,
+    )
+}
+
 /// Makes the key that signs modules, as the distribution's DKMS needs it, and enrols it (GS301).
 pub fn make_key(by_hand: Option<&KeyByHand>) -> Remedy {
     let usual = || (vec!["sudo dkms generate_mok".to_owned()], DKMS_KEY);
@@ -221,6 +233,18 @@ pub fn add_to_firmware(certificate: Option<&Path>) -> Remedy {
             "add the certificate {which} to db in the firmware's setup (or to the image, in a cloud), or turn Secure Boot off there"
         ),
         [] as [String; 0],
+    )
+}
+
+/// Has the driver manage the memory of a superchip's GPU (GS909).
+pub fn driver_manages_memory() -> Remedy {
+    Remedy::new(
+        "have the driver manage GPU memory, then reboot",
+        [
+            "sudo gpusetup apply --profile driver --module-option nvidia.NVreg_CoherentGPUMemoryMode=driver",
+            "sudo reboot",
+        ]
+        .map(str::to_owned),
     )
 }
 
@@ -969,7 +993,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS909 => Cause::new(
             "the kernel counts GPU memory as host memory: Kubernetes reports too much memory, and pods get wrong limits",
         )
-        .helps(look("set NVreg_CoherentGPUMemoryMode=driver for the nvidia module, then reboot", id)),
+        .helps(driver_manages_memory()),
         CheckId::GS910 => Cause::new(
             "the GPU is virtual (vGPU) and needs NVIDIA's guest driver (GRID), which is not published",
         )

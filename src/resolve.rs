@@ -26,6 +26,7 @@ mod refusal;
 mod repositories;
 mod search;
 mod settings;
+mod signed_modules;
 mod supply;
 mod toolkit_method;
 mod wanted;
@@ -50,6 +51,7 @@ pub use own_way::{own_platform, own_way, own_way_here};
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
 pub use settings::{CONTAINER_HOST, ContainerRequest, ModuleKey, ModuleOption, Settings, TokenFile, Updates};
+pub use signed_modules::{listed_modules, signed_modules};
 pub use supply::Supply;
 pub use toolkit_method::{ToolkitMethod, toolkit_repository};
 

@@ -183,7 +183,7 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
     let facts = stock_facts(os, None, &options.gpu, database)?;
     let request = {
         let (assumed, machine) = (options.gpu.clone(), facts.machine.kind);
-        options.request.request(Path::new(paths::PREFIX), &options.cache, assumed, machine)?
+        options.request.request(Path::new(paths::PREFIX), &options.cache, assumed, machine, options.root.as_deref())?
     };
     let planner = Planner { lock: locked.file(), ..Planner::new(database) };
     let refused = |e: PlanningError| {

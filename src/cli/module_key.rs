@@ -11,17 +11,18 @@ use crate::system::{Program, System};
 use crate::text::quoted_path;
 use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The largest file, in bytes.
 const MOST: u64 = 64 << 10;
 
-/// The key and its certificate, if they belong together and can sign modules now.
-pub fn checked(key: &Path, certificate: &Path) -> Result<ModuleKey, Problem> {
+/// The key and its certificate, if they belong together and can sign modules now. They are in the tree at `root`, if there is one:
+/// DKMS of the system that starts from it reads them there.
+pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<ModuleKey, Problem> {
     let absolute =
         |path: &Path| std::path::absolute(path).map_err(|e| Problem::usage(format!("{}: {e}", path.display())));
-    let (key, certificate) = (absolute(key)?, absolute(certificate)?);
-    for path in [&key, &certificate] {
+    let own = ModuleKey { key: absolute(key)?, certificate: absolute(certificate)?, sha256: String::new() };
+    for path in [&own.key, &own.certificate] {
         // They become words of a script that DKMS reads.
         let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._+-".contains(b);
         if !path.as_os_str().as_encoded_bytes().iter().all(plain) {
@@ -29,6 +30,8 @@ pub fn checked(key: &Path, certificate: &Path) -> Result<ModuleKey, Problem> {
             return Err(Problem::usage(format!("{}: {why}", path.display())));
         }
     }
+    let seen = |flag: &str, path: &Path| root.map_or_else(|| Ok(path.to_owned()), |root| in_tree(flag, path, root));
+    let (key, certificate) = (seen("mok-key", &own.key)?, seen("mok-cert", &own.certificate)?);
     let trust = Trust::where_root_acts(&[])?;
     let refused =
         |flag: &str, path: &Path, why: &dyn Display| Problem::usage(format!("--{flag}: {} {why}", path.display()));
@@ -63,7 +66,29 @@ pub fn checked(key: &Path, certificate: &Path) -> Result<ModuleKey, Problem> {
         let why = format!("is not the key of {}", certificate.display());
         return Err(refused("mok-key", &key, &why));
     }
-    Ok(ModuleKey { key, certificate, sha256: sha256(&der) })
+    Ok(ModuleKey { sha256: sha256(&der), ..own })
+}
+
+/// Where a tree's file is on this host. Links in it do not lead out of it.
+fn in_tree(flag: &str, path: &Path, root: &Path) -> Result<PathBuf, Problem> {
+    let tree = System::at(root);
+    let shown = path.display();
+    if let Ok(inside) = path.strip_prefix(tree.root()) {
+        let inside = inside.display();
+        let why = format!("is a path of this host; with --root, name the tree's: --{flag} /{inside}");
+        return Err(Problem::usage(format!("--{flag}: {shown} {why}")));
+    }
+    let inside = tree.canonical(path).ok().filter(|inside| tree.exists(inside));
+    let missing = || {
+        let (tree, to) = (root.display(), beneath(root, path));
+        let why = format!("{tree} has no {shown}, where DKMS of the tree reads it: copy it to {} first", to.display());
+        Problem::usage(format!("--{flag}: {why}"))
+    };
+    inside.map(|inside| beneath(root, &inside)).ok_or_else(missing)
+}
+
+fn beneath(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Whether these are the bytes of a private key in PEM.
@@ -165,7 +190,6 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
-    use std::path::PathBuf;
     use std::process::Command;
 
     /// A key and its certificate by openssl, with these options.
@@ -186,7 +210,23 @@ mod tests {
     }
 
     fn said(key: &Path, certificate: &Path) -> String {
-        checked(key, certificate).map_or_else(|problem| problem.message, |key| format!("taken {}", key.sha256))
+        checked(key, certificate, None).map_or_else(|problem| problem.message, |key| format!("taken {}", key.sha256))
+    }
+
+    #[test]
+    fn a_trees_key_is_in_the_tree() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let keys = dir.path().join("keys");
+        fs::create_dir(&keys).expect("made");
+        let (key, certificate) = made(&keys, "its", &["-addext", "extendedKeyUsage=codeSigning"]);
+        let (inside, public) = (Path::new("/keys/its.key"), Path::new("/keys/its.der"));
+        let taken = checked(inside, public, Some(dir.path())).expect("a pair");
+        assert_eq!((&*taken.key, &*taken.certificate), (inside, public));
+        let outer = checked(&key, &certificate, Some(dir.path())).expect_err("this host's path");
+        assert!(outer.message.ends_with("name the tree's: --mok-key /keys/its.key"), "{}", outer.message);
+        let missing = checked(Path::new("/keys/no.key"), public, Some(dir.path())).expect_err("it is not there");
+        let copy = format!("copy it to {} first", keys.join("no.key").display());
+        assert!(missing.message.ends_with(&copy), "{}", missing.message);
     }
 
     #[test]
@@ -206,12 +246,12 @@ mod tests {
         let two = dir.path().join("two.der");
         fs::write(&two, [der.as_slice(), &der].concat()).expect("written");
         assert!(said(&key, &two).contains("is not one whole certificate"), "{}", said(&key, &two));
-        let swapped = checked(&certificate, &key).expect_err("each is the other's");
+        let swapped = checked(&certificate, &key, None).expect_err("each is the other's");
         assert!(swapped.message.contains("--mok-key and --mok-cert are exchanged"), "{}", swapped.message);
         assert!(swapped.tries[0].ends_with(&format!("--mok-cert {}", certificate.display())), "{:?}", swapped.tries);
         let (short, weak) = made(dir.path(), "short", &["-newkey", "rsa:1024"]);
         assert!(said(&short, &weak).contains("has an RSA key of 1024 bits"), "{}", said(&short, &weak));
-        let again = checked(&short, &weak).expect_err("short");
+        let again = checked(&short, &weak, None).expect_err("short");
         assert!(again.tries[0].contains("-newkey rsa:2048") && again.tries[0].contains("rsa-modules.der"), "{again:?}");
         let odd = dir.path().join("a b.der");
         fs::copy(&certificate, &odd).expect("copied");
@@ -234,7 +274,7 @@ mod tests {
             ("padded", vec!["-sha256", "-sigopt", "rsa_padding_mode:pss"], "not signed by RSA (PKCS#1 v1.5)"),
         ] {
             let (key, certificate) = made(dir.path(), name, &options);
-            let problem = checked(&key, &certificate).expect_err(name);
+            let problem = checked(&key, &certificate, None).expect_err(name);
             assert!(problem.message.contains(why), "{}", problem.message);
             assert!(problem.tries[0].contains("openssl req "), "{:?}", problem.tries);
         }

@@ -107,7 +107,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let machine = facts.machine.kind;
-    let mut request = options.request.request(&options.host.prefix, &options.host.cache, assumed, machine)?;
+    let mut request = options.request.request(
+        &options.host.prefix,
+        &options.host.cache,
+        assumed,
+        machine,
+        options.host.root.as_deref(),
+    )?;
     options.request.left_out_layers(machine).into_iter().for_each(super::say);
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
@@ -217,7 +223,7 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
         return None;
     }
     let request =
-        options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec(), MachineKind::Physical);
+        options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec(), MachineKind::Physical, None);
     let request = request.ok()?;
     let mut fitting = others.map(|other| format!("{system}:{other}")).filter(|spec| {
         let Ok(mut facts) = stock(database, spec, None) else { return false };

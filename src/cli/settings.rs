@@ -54,10 +54,10 @@ pub struct SettingsOptions {
     pub vgpu_token: Option<PathBuf>,
     /// Private key that signs the driver's kernel modules, with Secure Boot on [default: the key of DKMS, made if missing]
     ///
-    /// It stays where it is: DKMS reads it for every new kernel. Only root may own and read it.
+    /// It stays where it is: DKMS reads it for every new kernel. Only root may own and read it. With --root, FILE is a path in the tree.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_MOK_KEY", requires = "mok_cert")]
     pub mok_key: Option<PathBuf>,
-    /// Certificate of --mok-key, in DER
+    /// Certificate of --mok-key, in DER; with --root, a path in the tree
     #[arg(long, value_name = "FILE", env = "GPUSETUP_MOK_CERT", requires = "mok_key")]
     pub mok_cert: Option<PathBuf>,
     /// Partition the GPUs into instances (MIG), now and at every boot: 3g.20gb,2g.10gb,1g.5gb, 7x1g.5gb, none, off
@@ -190,7 +190,7 @@ impl SettingsOptions {
     /// # Errors
     ///
     /// If an option of a module is given two values, or a token cannot be read.
-    pub fn settings(&self) -> Result<Settings, Problem> {
+    pub fn settings(&self, root: Option<&Path>) -> Result<Settings, Problem> {
         let mode = |mode| match mode {
             ComputeModeOption::Default => ComputeMode::Default,
             ComputeModeOption::ExclusiveProcess => ComputeMode::Exclusive,
@@ -221,7 +221,8 @@ impl SettingsOptions {
         }
         let vgpu_token = self.vgpu_token.as_deref().map(token).transpose()?;
         let module_key = self.mok_key.as_deref().zip(self.mok_cert.as_deref());
-        let module_key = module_key.map(|(key, certificate)| module_key::checked(key, certificate)).transpose()?;
+        let module_key =
+            module_key.map(|(key, certificate)| module_key::checked(key, certificate, root)).transpose()?;
         // YAML reads an unquoted off as false.
         let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
         let stops_users = self.mig_services == MigServicesOption::Stop;

@@ -64,7 +64,9 @@ pub fn labels(node: &Node, database: &Database, strategy: MigStrategy) -> BTreeM
     if let Some(mode) = node.mode() {
         labels.add("gpu.mode", mode);
     }
-    labels.add("mig.capable", node.has_mig(database));
+    if let Some(has_mig) = node.has_mig(database) {
+        labels.add("mig.capable", has_mig);
+    }
     labels.add("mps.capable", false);
     labels.add("vgpu.present", node.is_guest());
     if let Some(clique) = node.clique() {
@@ -180,14 +182,14 @@ impl<'a> Node<'a> {
         })
     }
 
-    fn has_mig(&self, database: &Database) -> bool {
-        match self.table {
-            Some(table) => table.gpus.iter().any(|gpu| gpu.mig.is_some()),
-            None => self.facts.gpus.iter().any(|gpu| {
-                let device = gpu.device();
-                device.is_some_and(|id| database.mig_profiles(id, gpu.subsystem.as_deref()).next().is_some())
-            }),
+    /// Whether a GPU can be cut into instances. None if that is not known, because a GPU was named by its generation only.
+    fn has_mig(&self, database: &Database) -> Option<bool> {
+        if let Some(table) = self.table {
+            return Some(table.gpus.iter().any(|gpu| gpu.mig.is_some()));
         }
+        let of = |gpu: &Gpu| Some(database.mig_profiles(gpu.device()?, gpu.subsystem.as_deref()).next().is_some());
+        let all: Vec<_> = self.facts.gpus.iter().map(of).collect();
+        if all.contains(&Some(true)) { Some(true) } else { all.into_iter().min().flatten() }
     }
 
     fn is_guest(&self) -> bool {

@@ -22,7 +22,7 @@ pub use bus::Bus;
 pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm};
 pub use companions::CompanionState;
 pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given, NEW_CDI, OldCdiReader};
-pub use driver::{FabricManager, FailedBuild};
+pub use driver::{FabricManager, FailedBuild, SignedModules};
 pub use loader::Cached;
 pub use machine::{Hybrid, MachineState, WSL_LIBRARIES, Wsl};
 pub use mig::{BootLayout, BootLayouts};
@@ -47,8 +47,8 @@ use crate::resolve::{Card, Joined, Supply, distribution, known_card, own_platfor
 use crate::system::{Ended, Output, Program, System};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use driver::{
-    dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages, module_before_boot, signer,
-    unlinked_headers,
+    dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages, module_before_boot,
+    signed_modules, signer, unlinked_headers,
 };
 use loader::{cached, forward_compatible, loader_directories, resolved};
 use rivals::{denied, images};
@@ -148,6 +148,9 @@ pub struct Evidence {
     /// Whether the key that signed it is enrolled in the firmware or shim. None if it is not this host's own key.
     #[serde(default)]
     pub key_is_enrolled: Option<bool>,
+    /// Signed modules of the distribution that could take the place of the driver's own.
+    #[serde(default)]
+    pub signed_modules: Option<SignedModules>,
     /// If the loaded module is not the driver's: whether the driver's module was installed before the last boot.
     #[serde(default)]
     pub module_before_boot: Option<bool>,
@@ -330,6 +333,7 @@ pub fn gather(
         unlinked_headers: senses.at(Sense::Headers, || unlinked_headers(system, &facts)),
         compilers: compilers(system),
         key_is_enrolled: senses.at(Sense::SigningKey, || key_is_enrolled(system, &facts, &signer)),
+        signed_modules: senses.at(Sense::SigningKey, || signed_modules(system, &facts, distribution)),
         module_before_boot: senses.at(Sense::ModuleAge, || module_before_boot(system, &facts)),
         signer,
         shells: senses.at(Sense::Shells, || shells(system, &facts)),
@@ -407,6 +411,7 @@ impl Evidence {
             blocked: None,
             images: BTreeMap::new(),
             key_is_enrolled: None,
+            signed_modules: None,
             module_before_boot: None,
             signer: unsaid(),
             nvcc: BTreeMap::new(),

@@ -11,7 +11,8 @@ mod senses;
 
 use super::{
     Answer, Apt, Asked, Bus, Cached, CdiSpec, Coherent, Containers, Denial, DockerDaemon, Evidence, EvidenceSources,
-    FabricManager, FailedBuild, Given, Image, OldCdiReader, Report, Repository, RepositoryKey, Shells, Status, examine,
+    FabricManager, FailedBuild, Given, Image, OldCdiReader, Report, Repository, RepositoryKey, Shells, SignedModules,
+    Status, examine,
 };
 use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
@@ -100,6 +101,7 @@ pub fn sound() -> Evidence {
         images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
         signer: Answer::NotAsked("the firmware does not require signatures".into()),
         key_is_enrolled: None,
+        signed_modules: None,
         module_before_boot: None,
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
         compiled: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("the program started".into()))].into(),
@@ -526,6 +528,29 @@ fn secure_boot_keys() {
         let finding = examined(evidence).checks.into_iter().find(|f| f.id == CheckId::GS301).expect("it is looked at");
         finding.remediation.map(|cure| cure.commands).unwrap_or_default()
     };
+    // Modules that the distribution signs need nobody at the console; the key that signed them is in its kernels.
+    let could_have = |e: &mut Evidence| {
+        host(vec![key(ours, false, false)], None, false)(e);
+        let package = "linux-modules-nvidia-580-open-generic".to_owned();
+        e.signed_modules = Some(SignedModules { package, replaces: Some("nvidia-dkms-580-open".to_owned()) });
+    };
+    assert_eq!(
+        cure(&could_have),
+        [
+            "sudo apt-get install linux-modules-nvidia-580-open-generic",
+            "sudo apt-get remove nvidia-dkms-580-open",
+            "sudo reboot"
+        ]
+    );
+    let has = |signer: &'static str| {
+        move |e: &mut Evidence| {
+            e.facts.secure_boot = SecureBoot::Enabled;
+            e.facts.loaded_modules = Some(Vec::new());
+            e.signer = Answer::Is(Some(signer.into()));
+        }
+    };
+    assert_eq!(found(has("Canonical Ltd. Kernel Module Signing")), ["GS501 fail"]);
+    assert_eq!(found(has("somebody")), ["GS301 warn", "GS501 fail"]);
     let waits = host(vec![key(ours, false, true)], None, false);
     assert_eq!(found(&waits), ["GS301 fail", "GS501 fail < GS301"]);
     assert_eq!(cure(&waits), ["sudo reboot"], "the request is there already");

@@ -83,7 +83,13 @@ fn package_flavour(packages: &Packages) -> Option<ModuleFlavour> {
         let mut names = starts.iter().flat_map(|s| packages.beginning(s)).map(|(name, _)| name);
         names.any(|n| n.contains("-open") == open)
     };
-    let modules = ["nvidia-kernel-dkms", "nvidia-kernel-open-dkms", "nvidia-open-kernel-dkms", "nvidia-dkms-"];
+    let modules = [
+        "nvidia-kernel-dkms",
+        "nvidia-kernel-open-dkms",
+        "nvidia-open-kernel-dkms",
+        "nvidia-dkms-",
+        "linux-modules-nvidia-",
+    ];
     match (has(&modules, true), has(&modules, false)) {
         (true, false) => Some(ModuleFlavour::Open),
         (false, true) => Some(ModuleFlavour::Proprietary),

@@ -1,7 +1,7 @@
 //! Which of the packages that a plan may install are offered by the host's repositories, according to the lists that its
 //! package manager has downloaded. If that is not known, the database decides.
 
-use super::{Facts, Unreadable};
+use super::{Facts, SecureBoot, Unreadable};
 use crate::compat::{Database, Distribution, PackageManager, VersionRule};
 use crate::packages::{self, KernelHeaders, Unknown, Versions};
 use crate::system::System;
@@ -72,6 +72,9 @@ fn packages_of_interest(facts: &Facts, database: &Database) -> BTreeSet<String> 
         Some(KernelHeaders::ByName) | None => name,
     });
     let modules = distribution.fabric_modules_of(release);
+    let signed = distribution.drivers.iter().filter(|_| facts.secure_boot == SecureBoot::Enabled);
+    let signed = signed.flat_map(|offer| distribution.signed_modules_of(offer, release, &facts.machine.arch));
+    let modules = modules.chain(signed);
     of_driver.chain(independent).chain(extra).chain(containers).cloned().chain(headers).chain(modules).collect()
 }
 

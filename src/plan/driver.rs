@@ -6,7 +6,7 @@ use super::{Act, Step, StepId, sign_modules};
 use crate::compat::{Artifact, DriverOffer, ModuleFlavour};
 use crate::operation::{Hold, Operation, Packages, Run};
 use crate::packages;
-use crate::resolve::{ChosenDriver, DriverFile, Install};
+use crate::resolve::{ChosenDriver, DriverFile, Install, signed_modules};
 use crate::version::DriverVersion;
 use std::collections::BTreeSet;
 
@@ -31,6 +31,8 @@ pub fn install_driver(context: &StepContext) -> Step {
             let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
             let mut names = offer.packages_for(desktop).to_vec();
+            let signed = signed_modules(context.distribution, offer, context.facts);
+            names.extend(signed.clone());
             names.extend(beside_another_gpu(context).cloned());
             let mut versioned: Vec<_> = offer.versioned_packages(desktop).iter().map(String::as_str).collect();
             let is_held = context.holds_driver() || offer.signed_for.is_some();
@@ -58,14 +60,19 @@ pub fn install_driver(context: &StepContext) -> Step {
                 remove_like: other_generations(context, offer),
                 ..Packages::to_install(manager, names)
             });
+            let follows_kernel = signed.is_some();
             let which = match driver.install {
                 _ if offer.signed_for.is_some() => ", with modules that the distribution has signed".to_owned(),
+                _ if signed.is_some() => {
+                    format!(" and {}, which the distribution has signed", signed.unwrap_or_default())
+                }
                 Install::Repository(..) => format!(", the newest of branch {} there", version.branch),
                 _ => String::new(),
             };
             let follows = match (context.holds_driver(), &offer.signed_for) {
                 (true, _) => "held at its version, because what NVSwitches need must have the same",
                 (false, Some(_)) => "held at its version, because its modules and its libraries must have the same",
+                (false, None) if follows_kernel => "both are updated with the system, and the modules with the kernel",
                 (false, None) => "it is updated with the system",
             };
             let why = format!("from {}{which}; {follows}", offer.repository.name);

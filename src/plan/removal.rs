@@ -10,7 +10,7 @@ use super::staying::{default_not_run, too_old};
 use super::switch::installed;
 use super::{Act, Plan, Step, StepId, Warning, gpu_settings, path_lines, toolkit_packages};
 use crate::causes;
-use crate::compat::{Companion, Database, PackageManager};
+use crate::compat::{Companion, Database, DriverOffer, PackageManager};
 use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, PathFiles, RepositoryUse, Syntax, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
@@ -269,7 +269,8 @@ impl RemovalPlanner<'_> {
     fn packages_of(&self, driver: &InstalledDriver) -> Vec<String> {
         let version = driver.version.to_string();
         let offers = distribution(self.database, self.facts).map(|d| d.drivers.as_slice()).unwrap_or_default();
-        let beside = |name: &String| offers.iter().any(|offer| offer.packages.contains(name));
+        let of = |offer: &DriverOffer, name: &String| offer.packages.contains(name) || offer.has_signed_modules(name);
+        let beside = |name: &String| offers.iter().any(|offer| of(offer, name));
         let is_its = |name: &String, has: &str| crate::packages::upstream(has) == version || beside(name);
         let all = self.inventory.installed.iter();
         all.filter(|(name, has)| is_its(name, has)).map(|(name, _)| name.clone()).collect()

@@ -4,13 +4,13 @@
 use super::context::{StepContext, reboot_for, step};
 use super::{Act, Step, StepId};
 use crate::causes;
-use crate::compat::{Distribution, DriverOffer, ModuleSigning};
+use crate::compat::{Distribution, DriverOffer, ModuleSigning, is_version_of};
 use crate::host::{Enrolment, Facts, SecureBoot, SigningKey};
 use crate::ids::CheckId;
 use crate::operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
 use crate::packages;
 use crate::paths::DKMS_SIGNING;
-use crate::resolve::{Conflict, ModuleKey, Request, Resolution};
+use crate::resolve::{Conflict, Method, ModuleKey, Request, Resolution, listed_modules};
 use std::path::{Path, PathBuf};
 
 const TITLE: &str = "Sign the driver's kernel modules";
@@ -43,7 +43,11 @@ pub fn sign_modules(context: &StepContext) -> Vec<Step> {
     if acts.is_empty() {
         return Vec::new();
     }
-    let mut why = "Secure Boot is on: the kernel loads only modules that are signed with a trusted key".to_owned();
+    let mut why = match context.facts.secure_boot {
+        SecureBoot::Enabled => "Secure Boot is on: the kernel loads only modules that are signed with a trusted key",
+        _ => "DKMS signs with this key for every new kernel; the firmware of each host that starts this tree must trust it",
+    }
+    .to_owned();
     let mut steps = Vec::new();
     if key.enrolment == Enrolment::Enrolled {
         steps.push(step(StepId::SignModules, TITLE, why, acts));
@@ -61,11 +65,46 @@ pub fn sign_modules(context: &StepContext) -> Vec<Step> {
 pub fn warning(context: &StepContext) -> Option<String> {
     let key = key_for(context.facts, context.distribution, context.request, context.chosen)?;
     let certificate = key.certificate.display();
+    let unsigned = why_built(context).filter(|_| key.origin != Origin::Given).map(|why| format!(". {why}"));
     (key.enrolment != Enrolment::Enrolled).then(|| {
         format!(
             "Secure Boot is on, and the key {certificate} is not enrolled: apply prepares that, shows a one-time password, and needs \
-             someone at the console during a reboot. Unattended, it stops before any change"
+             someone at the console during a reboot. Unattended, it stops before any change{}",
+            unsigned.unwrap_or_default()
         )
+    })
+}
+
+/// Why modules are built on the host where the distribution signs those of such drivers for its kernels, and what would help.
+fn why_built(context: &StepContext) -> Option<String> {
+    let (facts, distribution, driver) = (context.facts, context.distribution?, context.chosen.driver.as_ref()?);
+    let is_alike = |offer: &&DriverOffer| {
+        !offer.signed_modules.is_empty()
+            && offer.modules == driver.modules
+            && offer.branch <= driver.version.branch
+            && context.request.driver.may_accept(offer.branch)
+            && offer.archs.contains(&facts.machine.arch)
+    };
+    let alike: Vec<_> = distribution.drivers.iter().filter(is_alike).collect();
+    let is_asked = matches!(context.request.method, Method::Auto | Method::Packages);
+    let release = facts.kernel().filter(|_| !alike.is_empty() && is_asked)?;
+    let name = &distribution.name;
+    let mut listed = alike.iter().flat_map(|offer| listed_modules(distribution, offer, facts));
+    Some(match (&facts.offered, listed.next()) {
+        (None, _) => format!(
+            "{name} may have signed modules for kernel {release}, which need no key: fetch the package lists (sudo {}), then plan again",
+            packages::of(distribution.package_manager).by_hand.refresh
+        ),
+        (Some(_), Some((package, version))) if !is_version_of(version, release) => format!(
+            "{package} has signed modules, which need no key, but for kernel {version}: upgrade the kernel from {release} and reboot, \
+             then plan again"
+        ),
+        (Some(_), Some((package, _))) => {
+            format!(
+                "{package} has signed modules, but another repository has the driver's other packages in other versions"
+            )
+        }
+        (Some(_), None) => format!("{name} has no signed modules of such a driver for kernel {release}"),
     })
 }
 
@@ -107,7 +146,7 @@ pub fn installer_options(context: &StepContext) -> Vec<String> {
 /// The key for the modules that a plan builds; none if it builds none, or if the kernel loads unsigned ones.
 fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request, chosen: &Resolution) -> Option<Key> {
     let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
-    if facts.secure_boot != SecureBoot::Enabled || !builds {
+    if !signs(facts, request) || !builds {
         return None;
     }
     if let Some(given) = &request.settings.module_key {
@@ -125,9 +164,19 @@ fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request
     Some(of_distribution(facts, signing))
 }
 
+/// Whether modules are signed: the firmware demands it, or the user names a key for a tree, whose firmware is not here.
+fn signs(facts: &Facts, request: &Request) -> bool {
+    let is_tree = facts.machine.is_tree && facts.secure_boot == SecureBoot::Unknown;
+    facts.secure_boot == SecureBoot::Enabled || is_tree && request.settings.module_key.is_some()
+}
+
 fn of_user(facts: &Facts, given: &ModuleKey) -> Key {
-    let firmware = facts.firmware.as_ref();
-    let enrolment = firmware.map_or(Enrolment::Absent, |firmware| firmware.enrolment(&given.sha256));
+    let enrolment = match &facts.firmware {
+        Some(firmware) => firmware.enrolment(&given.sha256),
+        // Nobody can ask for it in a tree: it is enrolled on the hosts that start it.
+        None if facts.machine.is_tree => Enrolment::Enrolled,
+        None => Enrolment::Absent,
+    };
     Key { key: given.key.clone(), certificate: given.certificate.clone(), origin: Origin::Given, enrolment }
 }
 
@@ -172,7 +221,7 @@ pub fn not_unsigned(
     chosen: &Resolution,
 ) -> Result<(), Conflict> {
     let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
-    if facts.secure_boot != SecureBoot::Enabled || !builds {
+    if !signs(facts, request) || !builds {
         return Ok(());
     }
     let key = key_for(facts, distribution, request, chosen);

@@ -4,6 +4,7 @@
 use super::another_system::of_another_system;
 use super::fabric::{fits, has_only_others, is_offered};
 use super::refusal::{Explanation, Refusal, Subject};
+use super::signed_modules::signed_modules;
 use super::{Card, Conflict, DriverFile, KnownHost, Method, Prefer, Request};
 use crate::compat::{
     BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch,
@@ -72,7 +73,7 @@ impl Install<'_> {
 
     /// Whether the distribution signs its modules for Secure Boot.
     pub fn is_signed(&self) -> bool {
-        self.offer().is_some_and(|offer| offer.signed_for.is_some())
+        self.offer().is_some_and(DriverOffer::is_signed)
     }
 
     /// `packages`, `repository` or `runfile`.
@@ -101,6 +102,8 @@ pub struct DriverWish {
     pub prefer: Prefer,
     /// Whether to choose the newest version even if an installed one fits.
     pub upgrade: bool,
+    /// Whether the user named the key for modules that are built on the host.
+    pub has_module_key: bool,
     /// Bus addresses of GPUs to leave out.
     pub leave_out: Vec<String>,
     /// The day of the plan.
@@ -117,6 +120,7 @@ impl DriverWish {
             modules: request.modules,
             prefer: request.prefer,
             upgrade: request.upgrade,
+            has_module_key: request.settings.module_key.is_some(),
             leave_out: request.leave_out.clone(),
             today: request.today.clone(),
         }
@@ -128,6 +132,7 @@ impl DriverWish {
             == (request.method, request.modules, request.prefer, request.upgrade)
             && self.driver == request.driver
             && self.file == request.driver_file
+            && self.has_module_key == request.settings.module_key.is_some()
             && self.leave_out == request.leave_out
             && self.today == request.today
     }
@@ -260,7 +265,7 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[R
             !is_over
         });
     }
-    let secure = host.facts.secure_boot == SecureBoot::Enabled;
+    let secure = host.facts.secure_boot == SecureBoot::Enabled && !request.has_module_key;
     fit.sort_by(|a, b| rank(a, request, secure).cmp(&rank(b, request, secure)));
     Candidates { fit, over }
 }
@@ -365,6 +370,10 @@ pub fn own_drivers<'a>(
     let has_foreign = of_another_system(database, distribution, facts).is_some();
     for offer in distribution.filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
         if has_foreign && offer.repository.adds.is_some() {
+            continue;
+        }
+        let is_for_lines = !offer.signed_modules.is_empty();
+        if is_for_lines && signed_modules(distribution, offer, facts).is_none() {
             continue;
         }
         if offer.signed_for.is_some() {
@@ -653,8 +662,8 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     }
 }
 
-/// The order of preference: the smallest value first. With Secure Boot on, modules that the distribution signs come before all that
-/// are built on the host.
+/// The order of preference: the smallest value first. With Secure Boot on and no key of the user's, modules that the distribution
+/// signs come before all that are built on the host.
 fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool) -> impl Ord + use<'c> {
     let kept = c.is_kept() && request.keeps_driver();
     let is_built = !c.install.is_signed();

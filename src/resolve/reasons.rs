@@ -240,6 +240,13 @@ fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, S
             );
             (rule, text, offer.sources.join(", "))
         }
+        Install::Packages(offer) if !offer.signed_modules.is_empty() => {
+            let kernel = facts.kernel().unwrap_or_default();
+            let text = format!(
+                "{name} has signed modules for kernel {kernel}, which Secure Boot accepts without a key of your own"
+            );
+            (RuleId::MethodPackages, text, offer.sources.join(", "))
+        }
         Install::Packages(offer) => {
             let text = match &facts.offered {
                 Some(_) if offer.module_stream.is_none() => {

@@ -18,7 +18,7 @@ pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Rc<Card>]) -> O
     for offer in &host.distribution?.drivers {
         let seen_as = &offer.repository.seen_as;
         // The lists of the distribution's own repositories tell of those.
-        let is_signed = offer.signed_for.is_some();
+        let is_signed = offer.is_signed();
         if is_signed || !offer.archs.contains(arch) || seen_as.is_empty() || host.facts.has_enabled(seen_as) {
             continue;
         }

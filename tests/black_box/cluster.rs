@@ -174,6 +174,9 @@ fn labels_of_a_described_host_are_the_databases() {
     assert_eq!((of("gpu.count"), of("gpu.family"), of("mig.capable")), (Some("1"), Some("ampere"), Some("true")));
     assert_eq!((of("gpu.memory"), of("cuda.driver-version.full")), (None, None));
     assert_eq!(of("gpu.mode"), Some("compute"), "the class is on the bus");
+    // A generation has GPUs with MIG and others.
+    let hopper = Tree::ubuntu_24_04().run(&["facts", "--gpu", "sm_90", "--format", "labels"]);
+    assert!(hopper.code == 0 && !hopper.out.contains("mig.capable"), "{}{}", hopper.out, hopper.err);
     let none = Tree::ubuntu_24_04().run(&["facts", "--format", "labels"]);
     assert_eq!((none.code, none.out.as_str()), (9, ""), "{}", none.err);
 }

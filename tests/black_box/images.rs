@@ -519,6 +519,13 @@ fn what_is_no_image_is_refused() {
     }
     let ran = run(&["container", "check", "--driver", "550", "--gpu", "a100", "--", "-no-image"]);
     assert!(ran.code == 2 && ran.err.contains("neither a file nor"), "{}", ran.err);
+    // As plan reads them.
+    for spelled in ["nvidia-driver-550", "R550", "550.x", ">=550, <551"] {
+        let ran = run(&["container", "check", "--driver", spelled, "--gpu", "a100", "--", "-no-image"]);
+        assert!(ran.code == 2 && ran.err.contains("neither a file nor"), "{spelled}: {}", ran.err);
+    }
+    let ran = run(&["container", "check", "--driver", "R999", "--gpu", "a100", "x"]);
+    assert!(ran.code == 2 && ran.err.contains("no release of driver branch 999 is known"), "{}", ran.err);
     let ran = run(&["container", "check", "--driver", "new", "--gpu", "a100", "x"]);
     assert!(ran.code == 2 && ran.err.contains("neither a driver version nor a branch"), "{}", ran.err);
 }

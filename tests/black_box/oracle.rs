@@ -129,7 +129,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     let cards = facts.gpus.iter().map(|g| card(db, facts, g, request)).collect::<Option<Vec<_>>>()?;
     let drivers = if request.driver.is_wanted() {
         let mut all: Vec<_> = drivers(db, facts, request, &cards).into_iter().map(Some).collect();
-        let secure = facts.secure_boot == SecureBoot::Enabled;
+        let secure = facts.secure_boot == SecureBoot::Enabled && request.settings.module_key.is_none();
         all.sort_by_cached_key(|driver| preference(driver, request, secure));
         all
     } else {
@@ -315,6 +315,11 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         let without_epoch = |v: &str| v.split(':').next_back().and_then(|v| v.split('-').next()).map(str::to_owned);
         // The lists of the distribution tell of the modules that it signs, and those of one kind of kernel can use them.
         let signed = offer.signed_for.is_some();
+        // Modules of a line of kernels have the version of one of them.
+        let of_lines = !offer.signed_modules.is_empty();
+        if of_lines && !has_modules_of_its_kernel(distribution, facts, offer) {
+            continue;
+        }
         let told: Option<DriverVersion> = match &facts.offered {
             offered if signed => {
                 let boots =
@@ -358,7 +363,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         };
         let told = told.filter(|_| managed);
         if let Some(version) = told.filter(|_| offer.archs.iter().any(|a| a == arch)) {
-            add(version, &[offer.modules], (method, nvidias, signed), false, Maturity::Production, true);
+            add(version, &[offer.modules], (method, nvidias, signed || of_lines), false, Maturity::Production, true);
         }
     }
     // NVIDIA publishes Fabric Manager, and IMEX with it, beside its drivers for data centres. Who names a version to the last number
@@ -430,6 +435,35 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         all.retain(|d| d.kept || alive(d.branch, &request.today));
     }
     all
+}
+
+/// Whether the lists have the modules that the distribution signs for exactly the kernel that boots, and nothing else in the way.
+fn has_modules_of_its_kernel(
+    distribution: Option<&Distribution>,
+    facts: &Facts,
+    offer: &gpusetup::compat::DriverOffer,
+) -> bool {
+    let (Some(distribution), Some(all), Some(boots)) = (distribution, &facts.offered, facts.kernel()) else {
+        return false;
+    };
+    let words: Vec<_> = boots.splitn(3, '-').collect();
+    let &[upstream, build, flavour] = &words[..] else { return false };
+    let series = upstream.rsplit_once('.').map_or(upstream, |(series, _)| series);
+    let metas = distribution.header_metas.iter().filter(|m| {
+        boots.ends_with(&m.kernel)
+            && m.series.as_ref().is_none_or(|s| s == series)
+            && m.arch.as_ref().is_none_or(|a| *a == facts.machine.arch)
+    });
+    let meta = metas.max_by_key(|m| 2 * m.kernel.len() + usize::from(m.series.is_some())).map(|m| &m.package[14..]);
+    let is_there = |name: &String| {
+        let name =
+            name.replace("{meta}", meta.unwrap_or("?")).replace("{flavour}", flavour).replace("{series}", series);
+        all.get(&name)
+            .is_some_and(|v| *v == format!("{upstream}-{build}") || v.starts_with(&format!("{upstream}-{build}.")))
+    };
+    facts.secure_boot == SecureBoot::Enabled
+        && !offer.not_beside.iter().any(|mark| facts.repositories.iter().any(|line| line.contains(mark)))
+        && offer.signed_modules.iter().any(is_there)
 }
 
 fn supports_kernel(branch: &DriverBranch, facts: &Facts) -> bool {

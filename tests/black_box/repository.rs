@@ -288,3 +288,64 @@ fn with_secure_boot_suse_has_its_own_signed_modules() {
     assert!(newest["steps"].to_string().contains("nvidia-open-driver-G07\""), "{newest}");
     assert_eq!(plan(&facts("enabled", "150700.51-azure"), &[]).code, 5);
 }
+
+/// An Ubuntu host with Secure Boot on, and a version of the package with signed modules for its kernel, 6.8.0-134-generic.
+fn with_ubuntus_modules(modules: &[(&str, &str)]) -> Value {
+    let mut facts = run(&wish(&["--os", "ubuntu-24.04", "--json"])).json()["host"].take();
+    let names =
+        ["nvidia-headless-", "nvidia-headless-no-dkms-", "nvidia-driver-"].map(|name| format!("{name}580-server-open"));
+    let version = "580.173.02-0ubuntu0.24.04.1";
+    facts["secure_boot"] = json!("enabled");
+    facts["firmware"] = json!({"shim": true, "trusted": [], "requested": []});
+    facts["offered"] = json!({"nvidia-utils-580-server": version, "linux-headers-6.8.0-134-generic": "6.8.0-134.134"});
+    names.iter().for_each(|name| facts["offered"][name] = json!(version));
+    modules.iter().for_each(|(name, version)| facts["offered"][name] = json!(version));
+    facts
+}
+
+#[test]
+fn with_secure_boot_ubuntu_has_its_own_signed_modules() {
+    let plan = |facts: &Value, more: &[&str]| {
+        let asked = ["plan", "--facts", "-", "--profile", "driver", "--method", "packages", "--json"];
+        run_with_input(&[&asked, more].concat(), &facts.to_string())
+    };
+    let (follows, of_series) =
+        ("linux-modules-nvidia-580-server-open-generic", "linux-modules-nvidia-580-server-open-generic-6.8");
+    let mut desktop = with_ubuntus_modules(&[(follows, "6.8.0-134.134")]);
+    desktop["desktop"] = json!("/usr/bin/Xorg");
+    let headless = ["nvidia-headless-no-dkms-580-server-open", "nvidia-utils-580-server"];
+    for (facts, wanted, modules) in [
+        (with_ubuntus_modules(&[(follows, "6.8.0-134.134+1")]), &headless[..], follows),
+        (with_ubuntus_modules(&[(follows, "6.8.0-136.136"), (of_series, "6.8.0-134.134")]), &headless[..], of_series),
+        (desktop, &["nvidia-driver-580-server-open"], follows),
+    ] {
+        let plan = plan(&facts, &[]).json();
+        let acts = operations(&plan, "install-driver");
+        let installs = acts.iter().find(|act| act["op"] == "packages").expect("packages");
+        assert_eq!(installs["install"], json!([wanted, &[modules]].concat()));
+        let all = plan["steps"].to_string();
+        assert!(!all.contains("enroll-key") && !all.contains("dkms\""), "nothing is built or signed: {all}");
+        assert!(plan["reasons"].to_string().contains("has signed modules for kernel 6.8.0-134-generic"), "{plan}");
+        assert_eq!(
+            plan["warnings"].as_array().map_or(0, |all| all.iter().filter(|w| w["check"] == "GS301").count()),
+            0
+        );
+    }
+    // Otherwise DKMS signs with the host's key, and the warning says why.
+    let mut untold = with_ubuntus_modules(&[]);
+    untold["offered"] = Value::Null;
+    for (facts, why) in [
+        (with_ubuntus_modules(&[(follows, "6.8.0-136.136")]), "but for kernel 6.8.0-136.136: upgrade the kernel"),
+        (with_ubuntus_modules(&[]), "has no signed modules of such a driver for kernel 6.8.0-134-generic"),
+        (untold, "fetch the package lists (sudo apt-get update)"),
+    ] {
+        let plan = plan(&facts, &[]).json();
+        assert_eq!(operations(&plan, "sign-modules").len(), 2, "{plan}");
+        assert!(plan["warnings"].to_string().contains(why), "{why}: {}", plan["warnings"]);
+    }
+    // Without Secure Boot, they are not asked for.
+    let mut off = with_ubuntus_modules(&[(follows, "6.8.0-134.134")]);
+    off["secure_boot"] = json!("disabled");
+    let plan = plan(&off, &[]).json();
+    assert!(plan["steps"].to_string().contains("nvidia-headless-580-server-open"), "{plan}");
+}

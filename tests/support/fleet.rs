@@ -1,7 +1,9 @@
 //! Any number of hosts that differ in everything that a plan looks at: number n is always the same.
 #![allow(dead_code)] // each test program uses its part
 
-use gpusetup::compat::{AddOnArtifact, AddOnId, Database, Distribution, Gpu, ModuleFlavour, PackageManager};
+use gpusetup::compat::{
+    AddOnArtifact, AddOnId, Database, Distribution, DriverOffer, Gpu, ModuleFlavour, PackageManager,
+};
 use gpusetup::host::{Compiler, Facts};
 use gpusetup::resolve::{Method, Prefer, Request};
 use gpusetup::version::{AddOnVersion, Want};
@@ -121,6 +123,9 @@ impl<'a> Fleet<'a> {
                 if !dice.one_in(8) {
                     all.insert(package.clone(), version.clone());
                 }
+            }
+            if !offer.signed_modules.is_empty() {
+                all.extend(modules_of(offer, facts, dice));
             }
         }
         all
@@ -244,6 +249,16 @@ pub fn unit(gpu: &Gpu, slot: usize, driver: Option<&str>) -> gpusetup::host::Gpu
         compute_capability: gpu.compute_capability,
         assumed: false,
     }
+}
+
+/// A package with the modules of an offer that the distribution signs: of the host's kernel, of a later one, or none.
+fn modules_of(offer: &DriverOffer, facts: &Facts, dice: &mut Dice) -> Option<(String, String)> {
+    let (release, name) = facts.kernel().zip(offer.signed_modules.get(usize::from(dice.one_in(3))))?;
+    let (series, meta) = (&release[..3], *dice.of(&["generic", "generic", "generic-hwe-24.04"]));
+    let name = name.replace("{meta}", meta).replace("{flavour}", "generic").replace("{series}", series);
+    let version = release.strip_suffix("-generic")?;
+    let version = format!("{version}{}", dice.of(&[".71", ".71+1", "", "1.711"]));
+    (!dice.one_in(4)).then_some((name, version))
 }
 
 /// The default gcc, mostly with its C++ compiler, and up to two more beside it.

@@ -11,7 +11,7 @@ use crate::render::container as rendered;
 use crate::resolve::{known_card, own_platform, own_way_here};
 use crate::system::System;
 use crate::text::{quoted, quoted_path};
-use crate::version::DriverVersion;
+use crate::version::{DriverVersion, Requirement, Want};
 use std::path::{Path, PathBuf};
 
 /// Flags of `container check`.
@@ -157,21 +157,21 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
 
 /// A version, or a branch: any of its releases may be installed.
 fn named_driver(text: &str, database: &Database) -> Result<HostDriver, Problem> {
-    let Ok(branch) = text.parse::<u16>() else {
-        let version: DriverVersion = text.parse().map_err(|_| {
-            Problem::usage(format!("--driver {text:?} is neither a driver version nor a branch"))
-                .attempt("gpusetup db list drivers")
-        })?;
-        return Ok(HostDriver { name: version.to_string(), releases: vec![version] });
-    };
-    let known = database.drivers.iter().map(|release| release.version).filter(|version| version.branch == branch);
+    let refused = |why: String| Problem::usage(why).attempt("gpusetup db list drivers");
+    let wanted: Requirement<DriverVersion> =
+        text.parse().map_err(|_| refused(format!("--driver {text:?} is neither a driver version nor a branch")))?;
+    let name = wanted.to_string();
+    if let Ok(version) = name.parse() {
+        return Ok(HostDriver { name, releases: vec![version] });
+    }
+    let wanted = Want::Meeting(wanted);
+    let known = database.drivers.iter().map(|release| release.version).filter(|version| wanted.accepts(*version));
     let releases: Vec<_> = known.collect::<std::collections::BTreeSet<_>>().into_iter().collect();
     if releases.is_empty() {
-        let says =
-            format!("no release of driver branch {branch} is known: name the whole version, such as {branch}.10.01");
-        return Err(Problem::usage(says).attempt("gpusetup db list drivers"));
+        let says = format!("no release of driver branch {name} is known: name the whole version, such as {name}.10.01");
+        return Err(refused(says));
     }
-    Ok(HostDriver { name: branch.to_string(), releases })
+    Ok(HostDriver { name, releases })
 }
 
 fn known(database: &Database, gpus: &[Gpu]) -> Vec<HostGpu> {

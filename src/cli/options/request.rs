@@ -318,6 +318,7 @@ impl RequestOptions {
         cache: &Path,
         assumed_gpus: Vec<String>,
         machine: MachineKind,
+        root: Option<&Path>,
     ) -> Result<Request, Problem> {
         let (with_driver, with_toolkit) = match self.profile_on(machine) {
             Profile::Compute => (true, true),
@@ -364,7 +365,7 @@ impl RequestOptions {
             leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
             imex_peers: BTreeSet::from_iter(self.imex_peers.iter().copied()).into_iter().collect(),
             library_path: self.library_path,
-            settings: Settings { containers: self.containers(machine)?, ..self.settings.settings()? },
+            settings: Settings { containers: self.containers(machine)?, ..self.settings.settings(root)? },
             today: self.today(),
         })
     }

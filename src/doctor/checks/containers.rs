@@ -1,6 +1,7 @@
 //! Containers: whether they can use the host's GPUs.
 
 use super::no_driver_of_its_own;
+use crate::causes;
 use crate::doctor::{Answer, Asked, CdiSpec, DockerDaemon, Evidence, NEW_CDI, OldCdiReader, Verdict};
 use crate::host::MachineKind;
 use crate::operation::Run;
@@ -204,11 +205,5 @@ pub fn count_memory(seen: &Evidence) -> Verdict {
         let text = "install driver branch 580 or newer, which can manage GPU memory itself";
         return Verdict::warn(cause).saw(evidence).advise(text, ["gpusetup plan --upgrade"]);
     }
-    Verdict::warn(cause).saw(evidence).advise(
-        "let the driver manage GPU memory, then reboot",
-        [
-            "echo options nvidia NVreg_CoherentGPUMemoryMode=driver | sudo tee /etc/modprobe.d/nvidia-coherent.conf",
-            "sudo reboot",
-        ],
-    )
+    Verdict::warn(cause).saw(evidence).helped(causes::driver_manages_memory())
 }

@@ -2,7 +2,7 @@
 
 use super::no_driver_of_its_own;
 use crate::causes;
-use crate::doctor::{Answer, Evidence, Said, Verdict};
+use crate::doctor::{Answer, Evidence, Said, SignedModules, Verdict};
 use crate::host::{SecureBoot, SigningKey};
 use crate::text::quoted_path;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,9 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         Answer::Is(None) => {
             let verdict = Verdict::fail("Secure Boot is on, but the nvidia module is not signed");
             // A module that was built before the key was there is built again by a reinstall only.
+            if let Some(signed) = &seen.signed_modules {
+                return evidence(verdict).helped(install_signed(seen, signed));
+            }
             evidence(verdict).advise(
                 "enrol the key that signs modules at the console, then build the module again; or disable Secure Boot in the \
                  firmware",
@@ -72,6 +75,18 @@ fn enrol(seen: &Evidence) -> causes::Remedy {
     }
 }
 
+/// Modules that the distribution signs need no key, and nobody at the console.
+fn install_signed(seen: &Evidence, signed: &SignedModules) -> causes::Remedy {
+    let manager = seen.distribution.as_ref().map(|known| known.package_manager);
+    causes::install_signed(manager, &signed.package, signed.replaces.as_deref())
+}
+
+/// Whether the distribution signed the module: its kernels have that key built in.
+fn is_distributions(seen: &Evidence, signer: &str) -> bool {
+    let own = seen.distribution.as_ref().and_then(|known| known.module_signer.as_deref());
+    own.is_some_and(|own| signer.starts_with(own))
+}
+
 fn known<'e>(seen: &'e Evidence, certificate: &Path) -> Option<&'e SigningKey> {
     seen.facts.signing_keys.iter().find(|key| key.path == certificate)
 }
@@ -81,7 +96,8 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
     if seen.facts.driver_is_loaded() == Some(true) {
         return next_key(seen).unwrap_or_else(Verdict::pass);
     }
-    let enrol = |v: Verdict| v.helped(enrol(seen));
+    let signed = seen.signed_modules.as_ref().map(|signed| install_signed(seen, signed));
+    let enrol = |v: Verdict| v.helped(signed.clone().unwrap_or_else(|| enrol(seen)));
     match (refusal(seen), seen.key_is_enrolled) {
         (Some(refusal), _) => enrol(
             Verdict::fail(format!("the kernel refused the nvidia module: the key of {signer} is not enrolled"))
@@ -92,6 +108,9 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
                 .saw("neither shim's key list nor the firmware's contains it"),
         ),
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
+        (None, None) if is_distributions(seen, signer) => {
+            Verdict::pass().saw("the distribution's kernels trust its key")
+        }
         (None, None) if seen.facts.driver_is_loaded() == Some(false) => {
             let test = format!("sudo mokutil --test-key {}", quoted_path(&certificate(seen)));
             Verdict::warn("the nvidia module is signed but not loaded: its key may not be enrolled").advise(

@@ -1,10 +1,10 @@
 //! Evidence about the driver that is read from other programs' files and output.
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
-use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager};
+use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager, is_version_of};
 use crate::host::{Facts, SecureBoot, SigningKey};
 use crate::operation::packages;
-use crate::packages::upstream;
+use crate::packages::{Versions, offered_versions, upstream};
 use crate::resolve::Joined;
 use crate::system::System;
 use crate::version::DriverVersion;
@@ -205,9 +205,43 @@ pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Di
     // A host with a package for desktops only has those instead of the others.
     let draws =
         |o: &DriverOffer| o.desktop_packages.iter().any(|p| !o.packages.contains(p) && installed.contains_key(p));
-    let offer = distribution.drivers.iter().find(is_its);
-    let names = offer.into_iter().flat_map(|o| o.packages_for(draws(o)));
-    names.filter(|p| !installed.contains_key(*p)).cloned().collect()
+    // Offers may share packages: with modules that DKMS builds, and with signed ones.
+    let missing = |offer: &DriverOffer| -> Vec<String> {
+        offer.packages_for(draws(offer)).iter().filter(|p| !installed.contains_key(*p)).cloned().collect()
+    };
+    distribution.drivers.iter().filter(is_its).map(missing).min_by_key(Vec::len).unwrap_or_default()
+}
+
+/// Modules of the installed driver that the distribution signs for the kernel that boots next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct SignedModules {
+    /// Their package, which the host's repositories have.
+    pub package: String,
+    /// The installed package with the modules that DKMS builds.
+    pub replaces: Option<String>,
+}
+
+/// Signed modules that the host could have in place of its own, if Secure Boot is on and no module of the driver is loaded.
+pub fn signed_modules(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Option<SignedModules> {
+    let (distribution, driver, release) = (distribution?, facts.driver.as_ref()?, facts.kernel()?);
+    if facts.secure_boot != SecureBoot::Enabled || facts.driver_is_loaded() == Some(true) {
+        return None;
+    }
+    let manager = distribution.package_manager;
+    let installed = installed(system, Some(manager));
+    let is_its = |offer: &&DriverOffer| {
+        (offer.branch, Some(offer.modules)) == (driver.version.branch, driver.modules)
+            && offer.packages.iter().any(|name| installed.contains_key(name))
+            && !facts.has_enabled(&offer.not_beside)
+    };
+    let offer = distribution.drivers.iter().filter(|offer| !offer.signed_modules.is_empty()).find(is_its)?;
+    let names = distribution.signed_modules_of(offer, release, &facts.machine.arch);
+    let wanted = names.iter().map(String::as_str).collect();
+    let listed = offered_versions(system, manager, &wanted, &Versions::new()).ok()?;
+    let is_for_kernel = |name: &String| listed.get(name).is_some_and(|version| is_version_of(version, release));
+    let package = names.into_iter().find(is_for_kernel).filter(|name| !installed.contains_key(name))?;
+    Some(SignedModules { package, replaces: offer.dkms.clone().filter(|name| installed.contains_key(name)) })
 }
 
 /// Headers without a link from their kernel.

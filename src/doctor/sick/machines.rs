@@ -1,6 +1,7 @@
 //! WSL2, Jetson, image-based systems, laptops with two GPUs, external GPUs, DGX OS: each ill, and its healthy twin.
 
 use super::*;
+use crate::compat::ModuleFlavour;
 use crate::doctor::{Hybrid, MachineState, Wsl};
 
 fn verdict(id: CheckId, change: impl Fn(&mut Evidence)) -> (Status, String, Vec<String>) {
@@ -189,4 +190,44 @@ fn dgx_os_keeps_its_driver() {
     assert!(status == Status::Warn && cause.contains("DGX OS"), "{cause}");
     assert_eq!(commands[0], "sudo apt update && sudo apt full-upgrade");
     assert_eq!(verdict(CheckId::GS914, |_| ()).0, Status::Skip);
+}
+
+/// An AC922 (POWER9) with a V100, this driver and CUDA 12.4: the last of both that NVIDIA published for POWER came in one runfile.
+fn ac922(e: &mut Evidence, driver: &str) {
+    let (version, toolkit) = (driver.parse().expect("a version"), PathBuf::from("/usr/local/cuda-12.4"));
+    e.facts.machine.arch = "ppc64le".into();
+    let gpu = &mut e.facts.gpus[0];
+    (gpu.pci_id, gpu.name) = ("10de:1db1".into(), Some("Tesla V100-SXM2-16GB".into()));
+    gpu.compute_capability = Some("7.0".parse().expect("a capability"));
+    e.facts.driver = e.facts.driver.take().map(|of| InstalledDriver {
+        version,
+        origin: Origin::Runfile,
+        modules: Some(ModuleFlavour::Proprietary),
+        ..of
+    });
+    e.facts.loaded_modules = Some(vec![LoadedModule { name: "nvidia".into(), version: Some(driver.into()) }]);
+    e.facts.kernels.installed.iter_mut().for_each(|kernel| kernel.nvidia_module = Some(version));
+    (e.facts.toolkits[0].path, e.facts.toolkits[0].version) = (toolkit.clone(), "12.4.1".parse().expect("a version"));
+    e.nvcc = [(toolkit.clone(), Answer::Is("12.4".parse().expect("a version")))].into();
+    e.default_toolkit = Some(toolkit);
+    // What a driver runs is the database's word.
+    let unsaid = "NVML was not asked".to_owned();
+    (e.nvml, e.cuda) = (Answer::NotAsked(unsaid.clone()), Answer::NotAsked(unsaid));
+    e.oldest_driver.clear();
+    let database = embedded();
+    let changed = std::mem::replace(e, sound()).with(&database);
+    *e = changed;
+}
+
+#[test]
+fn a_power_host_has_a_driver_that_its_toolkit_runs_on() {
+    let judged = |driver: &str| verdict(CheckId::GS707, |e| ac922(e, driver));
+    assert_eq!(judged("550.54.15").0, Status::Pass);
+    let (status, cause, commands) = judged("450.80.02");
+    assert!(status == Status::Fail && cause.contains("525.60.13 or newer, not 450.80.02"), "{status:?} {cause}");
+    assert!(!commands.is_empty(), "{commands:?}");
+    // The newest branch for other machines has no driver for a V100, on POWER neither.
+    let (status, cause, _) = verdict(CheckId::GS503, |e| ac922(e, "595.99.02"));
+    assert!(status == Status::Fail && cause.contains("V100"), "{status:?} {cause}");
+    assert_eq!(verdict(CheckId::GS503, |e| ac922(e, "550.54.15")).0, Status::Pass);
 }

@@ -170,7 +170,10 @@ fn runs<'a>(
 
 /// The packages of a branch on a system: the first of each offer, with the version.
 fn packages(system: &Distribution, arch: &str, branch: u16) -> Option<String> {
-    let of = |offer: &&DriverOffer| offer.branch == branch && offer.archs.iter().any(|a| a == arch);
+    // Offers with signed modules have the same driver in the same repository.
+    let of = |offer: &&DriverOffer| {
+        offer.branch == branch && offer.archs.iter().any(|a| a == arch) && offer.signed_modules.is_empty()
+    };
     let told = |offer: &DriverOffer| {
         let name = offer.packages.first().map_or("", String::as_str);
         offer.version.map_or_else(|| name.to_owned(), |version| format!("{name} {version}"))

@@ -53,6 +53,9 @@ pub struct Distribution {
     /// How DKMS signs the modules that it builds; none if it does not, or if no source says how.
     #[serde(default)]
     pub module_signing: Option<ModuleSigning>,
+    /// Who signs the modules of its kernels, by the name in their signatures; those kernels trust that key without an enrolment.
+    #[serde(default)]
+    pub module_signer: Option<String>,
     /// How people make that key by hand, where gpusetup does not; none for `dkms generate_mok`, which DKMS has from 3.1 on.
     #[serde(default)]
     pub key_by_hand: Option<KeyByHand>,
@@ -134,6 +137,16 @@ impl Distribution {
     /// The record of the headers meta-package for such a kernel.
     pub fn following(&self, release: &str, arch: &str) -> Option<String> {
         self.header_meta(release, arch).map(|meta| of_kernel(&meta.package, release))
+    }
+
+    /// The names that the packages with an offer's signed modules may have for a kernel, preferred ones first.
+    pub fn signed_modules_of(&self, offer: &DriverOffer, release: &str, arch: &str) -> Vec<String> {
+        let Some((version, flavour)) = kernel_parts(release) else { return Vec::new() };
+        let series = version.split('.').take(2).collect::<Vec<_>>().join(".");
+        let meta = self.header_meta(release, arch).and_then(|meta| Some(meta.package.split_once("headers-")?.1));
+        let known = offer.signed_modules.iter().filter(|name| meta.is_some() || !name.contains("{meta}"));
+        let named = known.map(|name| name.replace("{meta}", meta.unwrap_or_default()));
+        named.map(|name| name.replace("{flavour}", flavour).replace("{series}", &series)).collect()
     }
 
     /// The meta-package for the headers of such a kernel. The longest ending wins: -cloud-amd64 before -amd64 before none; then
@@ -274,6 +287,19 @@ pub struct DriverOffer {
     /// other packages have the same driver version, and come from `repository`.
     #[serde(default)]
     pub signed_for: Option<String>,
+    /// The packages with prebuilt modules that the distribution signs for Secure Boot, if they have the kernel's version in place of
+    /// the driver's: each brings those of one line of kernels, and of the driver that the other packages have. The first that lists
+    /// have for the kernel counts. `{meta}` stands for the ending of the kernel's meta-packages (`generic-hwe-24.04`), `{flavour}` for
+    /// that of its release (`generic-64k`), `{series}` for `6.8`. The other packages bring no DKMS.
+    #[serde(default)]
+    pub signed_modules: Vec<String>,
+    /// The package with the modules that DKMS builds, whose place they take.
+    #[serde(default)]
+    pub dkms: Option<String>,
+    /// Marks of repositories that have the other packages under the same names, as in [`Repository::seen_as`]: with one of them
+    /// enabled, those would not fit the signed modules.
+    #[serde(default)]
+    pub not_beside: Vec<String>,
     /// The part of their names that the packages of other branches lack, `G06`, if those do not replace them: they are removed first.
     #[serde(default)]
     pub generation: Option<String>,
@@ -308,6 +334,17 @@ impl DriverOffer {
         self.packages.iter().any(|name| name.starts_with("akmod-"))
     }
 
+    /// Whether its modules are prebuilt, and signed by the distribution.
+    pub fn is_signed(&self) -> bool {
+        self.signed_for.is_some() || !self.signed_modules.is_empty()
+    }
+
+    /// Whether a package has signed modules that follow a line of kernels, or those of one kernel.
+    pub fn has_signed_modules(&self, package: &str) -> bool {
+        let mut starts = self.signed_modules.iter().filter_map(|name| name.split_once('{'));
+        starts.any(|(start, _)| package.starts_with(start))
+    }
+
     /// Whether its modules are prebuilt and signed for a kernel.
     pub fn is_signed_for(&self, kernel: &str) -> bool {
         self.signed_for.as_ref().is_some_and(|end| kernel.ends_with(end))
@@ -327,6 +364,18 @@ pub struct Repository {
     /// The repository that gpusetup can add if it is not enabled: the id of a [`PackageRepository`].
     #[serde(default)]
     pub adds: Option<String>,
+}
+
+/// The version of a kernel, and the ending of its release: `6.8.0-134` and `generic-64k` of `6.8.0-134-generic-64k`.
+fn kernel_parts(release: &str) -> Option<(&str, &str)> {
+    let (at, _) = release.match_indices('-').nth(1)?;
+    Some((&release[..at], &release[at + 1..]))
+}
+
+/// Whether a package with the version of a kernel is of the one with this release: `6.8.0-134.134+1` is of `6.8.0-134-generic`.
+pub fn is_version_of(version: &str, release: &str) -> bool {
+    let rest = kernel_parts(release).and_then(|(own, _)| version.strip_prefix(own));
+    rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The name of a kernel's package: `kernel-devel-{release}`.
