@@ -5,7 +5,7 @@
 use crate::compat::{Bulletin, Companion, KeyByHand, ModuleFlavour, PackageManager, VersionRule};
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
-use crate::text::{quoted, quoted_path};
+use crate::text::{all_of, quoted, quoted_path};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use std::fmt::{Display, Formatter};
 use std::path::Path;
@@ -497,7 +497,7 @@ pub const UNTIL_FABRIC_RUNS: &str =
 /// A driver that lacks fixes of security bulletins, by the newest of them (GS513).
 pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion) -> String {
     let branch = driver.branch;
-    lacks_fixes(&format!("driver {driver}"), newest, &format!("{fixed} as the first release of branch {branch}"))
+    lacks_fixes(&format!("driver {driver} is"), newest, &format!("{fixed} as the first release of branch {branch}"))
 }
 
 /// A driver or toolkit without fixes, and the option with which a plan gets one that has them (GS513).
@@ -505,23 +505,28 @@ pub fn has_fixes(lacking: &str, option: &str, version: impl Display) -> String {
     format!("{lacking}; {option} gets {version}, which has them")
 }
 
-/// A CUDA toolkit that lacks fixes of security bulletins, by the newest of them (GS513).
-pub fn vulnerable_toolkit(toolkit: CudaVersion, newest: &Bulletin, fixed: CudaVersion) -> String {
-    lacks_fixes(&format!("CUDA toolkit {toolkit}"), newest, &format!("CUDA {fixed} as the first release"))
+/// CUDA toolkits that lack fixes of security bulletins, by the newest of them (GS513).
+pub fn vulnerable_toolkits(toolkits: &[CudaVersion], newest: &Bulletin, fixed: CudaVersion) -> String {
+    let versions: Vec<_> = toolkits.iter().map(ToString::to_string).collect();
+    let what = match versions.as_slice() {
+        [one] => format!("CUDA toolkit {one} is"),
+        several => format!("CUDA toolkits {} are", all_of(several)),
+    };
+    lacks_fixes(&what, newest, &format!("CUDA {fixed} as the first release"))
 }
 
 /// NVIDIA's container toolkit if it lacks fixes of security bulletins, by the newest of them (GS513).
 pub fn vulnerable_container_toolkit(toolkit: AddOnVersion, newest: &Bulletin, fixed: AddOnVersion) -> String {
-    lacks_fixes(&format!("NVIDIA Container Toolkit {toolkit}"), newest, &format!("{fixed} as the first release"))
+    lacks_fixes(&format!("NVIDIA Container Toolkit {toolkit} is"), newest, &format!("{fixed} as the first release"))
 }
 
 /// A companion if it lacks fixes of security bulletins, by the newest of them (GS513).
 pub fn vulnerable_companion(of: &Companion, version: AddOnVersion, newest: &Bulletin, fixed: AddOnVersion) -> String {
-    lacks_fixes(&format!("{} {version}", of.title), newest, &format!("{fixed} as the first release"))
+    lacks_fixes(&format!("{} {version} is", of.title), newest, &format!("{fixed} as the first release"))
 }
 
-fn lacks_fixes(what: &str, newest: &Bulletin, fixed: &str) -> String {
-    format!("{what} is vulnerable ({}): {} names {fixed} with the fixes", vulnerabilities(newest), bulletin(newest))
+fn lacks_fixes(what_is: &str, newest: &Bulletin, fixed: &str) -> String {
+    format!("{what_is} vulnerable ({}): {} names {fixed} with the fixes", vulnerabilities(newest), bulletin(newest))
 }
 
 /// A bulletin's vulnerabilities for a sentence: `CVE-2026-47595 and others`.

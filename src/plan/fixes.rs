@@ -40,7 +40,7 @@ pub fn missing_in_toolkit(
     let cuda = chosen.cuda.as_ref()?;
     let version = cuda.version();
     let (newest, fixed) = database.vulnerabilities_of_toolkit(version).next()?;
-    let lacking = causes::vulnerable_toolkit(version, newest, fixed);
+    let lacking = causes::vulnerable_toolkits(&[version], newest, fixed);
     let upgrade = cuda.is_kept().then(|| ("--upgrade".to_owned(), Request { upgrade: true, ..request.clone() }));
     let named =
         fixed.to_string().parse().ok().map(|cuda| (format!("--cuda {fixed}"), Request { cuda, ..request.clone() }));

@@ -8,17 +8,16 @@ use crate::host::{InstalledCompanion, MachineKind, Toolkit};
 
 /// What is installed, and what it lacks, if anything.
 struct Judged {
-    what: String,
+    what: Vec<String>,
     lacks: Option<(String, Remedy)>,
 }
 
 /// The host's driver, every CUDA toolkit, NVIDIA's container toolkit, and companions such as DCGM. A host without the fixes works, so this warns only.
 pub fn has_fixes(seen: &Evidence) -> Verdict {
-    let toolkits = seen.facts.toolkits.iter().filter(|_| seen.facts.machine.kind != MachineKind::Jetson);
     let judged: Vec<_> = { driver(seen).into_iter() }
         .chain(container_toolkit(seen))
         .chain(seen.facts.companions.iter().filter_map(|found| companion(seen, found)))
-        .chain(toolkits.map(|found| toolkit(seen, found)))
+        .chain(toolkits(seen))
         .collect();
     if judged.is_empty() {
         return Verdict::skip("neither a driver of this host nor a toolkit is installed");
@@ -26,7 +25,7 @@ pub fn has_fixes(seen: &Evidence) -> Verdict {
     let (mut causes, mut texts, mut commands) = (Vec::new(), Vec::new(), Vec::new());
     let mut saw = Vec::new();
     for Judged { what, lacks } in judged {
-        saw.push(what);
+        saw.extend(what);
         if let Some((cause, remedy)) = lacks {
             causes.push(cause);
             texts.push(remedy.text);
@@ -46,7 +45,7 @@ fn driver(seen: &Evidence) -> Option<Judged> {
     let missing = |bulletin| Some((bulletin, Bulletin::missing_from(bulletin, driver)?));
     let lacks = { seen.bulletins.iter().find_map(missing) }
         .map(|(newest, fixed)| (causes::vulnerable(driver, newest, fixed), causes::fixed_driver(fixed)));
-    Some(Judged { what: format!("driver {driver}"), lacks })
+    Some(Judged { what: vec![format!("driver {driver}")], lacks })
 }
 
 fn container_toolkit(seen: &Evidence) -> Option<Judged> {
@@ -56,7 +55,7 @@ fn container_toolkit(seen: &Evidence) -> Option<Judged> {
         let remedy = causes::fixed_container_toolkit(fixed, seen.facts.os.package_manager);
         (causes::vulnerable_container_toolkit(version, newest, fixed), remedy)
     });
-    Some(Judged { what: format!("NVIDIA Container Toolkit {version}"), lacks })
+    Some(Judged { what: vec![format!("NVIDIA Container Toolkit {version}")], lacks })
 }
 
 /// A companion whose versions are apart from the driver's, if a bulletin is about it.
@@ -70,16 +69,32 @@ fn companion(seen: &Evidence, found: &InstalledCompanion) -> Option<Judged> {
         let (package, manager) = (found.package.as_deref(), seen.facts.os.package_manager);
         (causes::vulnerable_companion(of, version, newest, fixed), causes::fixed_companion(of, package, fixed, manager))
     });
-    Some(Judged { what: format!("{} {version}", of.title), lacks })
+    Some(Judged { what: vec![format!("{} {version}", of.title)], lacks })
 }
 
-fn toolkit(seen: &Evidence, found: &Toolkit) -> Judged {
-    let (version, path) = (found.version, found.path.display());
-    let missing = |bulletin| Some((bulletin, Bulletin::missing_from_toolkit(bulletin, version)?));
-    let lacks = seen
-        .bulletins
-        .iter()
-        .find_map(missing)
-        .map(|(newest, fixed)| (causes::vulnerable_toolkit(version, newest, fixed), causes::fixed_toolkit(fixed)));
-    Judged { what: format!("CUDA {version} in {path}"), lacks }
+/// The toolkits: those that lack the same fixes together.
+fn toolkits(seen: &Evidence) -> Vec<Judged> {
+    if seen.facts.machine.kind == MachineKind::Jetson {
+        return Vec::new();
+    }
+    let fixes = |found: &Toolkit| {
+        let missing = |bulletin| Some((bulletin, Bulletin::missing_from_toolkit(bulletin, found.version)?));
+        seen.bulletins.iter().find_map(missing)
+    };
+    let all = seen.facts.toolkits.iter().map(|found| (fixes(found), found));
+    let mut alike: Vec<(_, Vec<&Toolkit>)> = Vec::new();
+    for (lacks, found) in all {
+        match alike.iter_mut().find(|(of, _)| *of == lacks) {
+            Some((_, others)) => others.push(found),
+            None => alike.push((lacks, vec![found])),
+        }
+    }
+    let judged = |(lacks, found): (Option<_>, Vec<&Toolkit>)| Judged {
+        what: found.iter().map(|found| format!("CUDA {} in {}", found.version, found.path.display())).collect(),
+        lacks: lacks.map(|(newest, fixed)| {
+            let versions: Vec<_> = found.iter().map(|found| found.version).collect();
+            (causes::vulnerable_toolkits(&versions, newest, fixed), causes::fixed_toolkit(fixed))
+        }),
+    };
+    alike.into_iter().map(judged).collect()
 }
