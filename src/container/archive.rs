@@ -40,15 +40,20 @@ pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Ve
     let Some(only) = only else { return Ok(all) };
     let (found, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|image| is_called(image, only));
     if found.is_empty() {
-        let all =
-            others.into_iter().map(|image| image.name.unwrap_or_else(|| "one without a name".to_owned())).collect();
+        let all = others
+            .into_iter()
+            .map(|image| image.name.or(image.id).unwrap_or_else(|| "one without a name".to_owned()))
+            .collect();
         return Err(ImageError::NoSuchImage { path: name, name: only.to_owned(), all });
     }
     Ok(found)
 }
 
-/// With or without the registry and its folders before the name: `registry.example/nvidia/cuda:12.4.1-base-ubuntu22.04`.
+/// With or without the registry and its folders before the name: `registry.example/nvidia/cuda:12.4.1-base-ubuntu22.04`. Or by its ID.
 fn is_called(image: &Image, name: &str) -> bool {
+    if image.id.as_deref() == Some(name) {
+        return true;
+    }
     let mut rests = image.name.iter().chain(&image.other_names).filter_map(|own| own.strip_suffix(name));
     rests.any(|rest| rest.is_empty() || rest.ends_with('/'))
 }
@@ -60,6 +65,9 @@ fn for_architecture(all: Vec<Image>, architecture: &str) -> Vec<Image> {
     let is_other = |image: &Image| !is_for(image) && image.name.as_ref().is_some_and(|name| named.contains(name));
     all.into_iter().filter(|image| !is_other(image)).collect()
 }
+
+/// As many digits of an ID as engines list.
+const ID: usize = 12;
 
 /// The files of images, by their names.
 trait Files {
@@ -255,9 +263,11 @@ impl Reader<'_> {
     }
 
     fn image(&mut self, config: &[u8], name: Option<String>, layers: Vec<String>) -> Result<Image, ImageError> {
+        // The ID of an image is the checksum of its configuration.
+        let id = hex(&Sha256::digest(config)).get(..ID).map(str::to_owned);
         let config = self.json(config)?;
         let layers = layers.into_iter().map(|layer| self.layer(layer)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Image { name, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
+        Ok(Image { name, id, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
     }
 
     fn layer(&mut self, layer: String) -> Result<Layer, ImageError> {
