@@ -189,8 +189,8 @@ fn is_snap(system: &System, engine: &Engine) -> bool {
 /// The last of the other files that the engine reads in which it finds the runtime `nvidia`.
 fn runtime_in(system: &System, engine: &Engine) -> Option<PathBuf> {
     let folder = Path::new(engine.drop_in.as_deref()?).parent()?;
-    let parts = system.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
-    let files = parts.chain(engine.other_configs.iter().map(PathBuf::from));
+    let parts = parts(system, engine, folder);
+    let files = parts.into_iter().chain(engine.other_configs.iter().map(PathBuf::from));
     let has_runtime =
         |file: &PathBuf| system.read_text(file).ok().flatten().is_some_and(|text| has_nvidia_runtime(&text));
     let mut files: Vec<_> = files.filter(|file| engine.drop_in.as_deref().map(Path::new) != Some(file)).collect();
@@ -201,6 +201,25 @@ fn runtime_in(system: &System, engine: &Engine) -> Option<PathBuf> {
 /// Whether a configuration of containerd or CRI-O has the runtime `nvidia`, in any version of the format.
 pub fn has_nvidia_runtime(text: &str) -> bool {
     text.parse().is_ok_and(|doc: DocumentMut| defines_nvidia(doc.as_table()))
+}
+
+/// How deep folders of configuration files are looked into.
+const DEEPEST: usize = 8;
+
+/// The files in a folder of an engine's configuration, and in the folders there if the engine reads them, too.
+pub fn parts(system: &System, engine: &Engine, folder: &Path) -> Vec<PathBuf> {
+    let deepest = if engine.nested_parts { DEEPEST } else { 0 };
+    files_in(system, folder, deepest)
+}
+
+fn files_in(system: &System, folder: &Path, deepest: usize) -> Vec<PathBuf> {
+    let paths = system.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+    let files = paths.flat_map(|path| match system.node(&path) {
+        Ok(Node::Directory) if deepest > 0 => files_in(system, &path, deepest - 1),
+        Ok(Node::Directory) => Vec::new(),
+        _ => vec![path],
+    });
+    files.collect()
 }
 
 /// Whether a table of runtimes, at any depth, has `nvidia`.

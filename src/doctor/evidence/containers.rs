@@ -2,7 +2,7 @@
 
 use super::{Answer, ask, names, text};
 use crate::compat::{Database, EngineForm};
-use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, container_host};
+use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, container_host, parts};
 use crate::system::{System, environment};
 use crate::version::AddOnVersion;
 use crate::yaml;
@@ -168,7 +168,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
 pub fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, PathBuf)> {
     let mut all = Vec::new();
     for engine in &database.engines {
-        let parts = engine.parts().flat_map(|folder| names(system, folder).map(move |name| folder.join(name)));
+        let parts = engine.parts().flat_map(|folder| parts(system, engine, folder));
         all.extend(engine.configs().map(Path::to_path_buf).chain(parts).map(|file| (engine.form, file)));
     }
     all

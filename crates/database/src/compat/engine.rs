@@ -38,6 +38,9 @@ pub struct Engine {
     /// Folders of files that systems have it read, too.
     #[serde(default)]
     pub other_parts: Vec<String>,
+    /// Whether it reads folders in the folder of the added file, too.
+    #[serde(default)]
+    pub nested_parts: bool,
     /// The first version that merges the added file with the main one, key by key.
     #[serde(default)]
     pub drop_in_since: Option<AddOnVersion>,
