@@ -101,7 +101,8 @@ fn cdi(containers: &Containers, setup: &EngineSetup) -> Option<String> {
         return Some(format!("{title} is told not to use CDI (features.cdi), which stays so: --runtime nvidia works"));
     }
     let (version, toolkit) = (setup.version?, containers.version);
-    let reads_new = engine.reads_new.filter(|_| toolkit >= containers.toolkit.newer_specification);
+    let newer = containers.toolkit.newer_specification;
+    let reads_new = engine.reads(newer.cdi).filter(|_| toolkit >= newer.since);
     let least = engine.cdi.filter(|least| version < *least).or(reads_new.filter(|least| version < *least))?;
     let title_of_toolkit = &containers.toolkit.title;
     let instead = match engine.form {
@@ -109,9 +110,11 @@ fn cdi(containers: &Containers, setup: &EngineSetup) -> Option<String> {
         EngineForm::Cdi => ", so containers of it get no GPUs",
         EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => "; the runtime nvidia works",
     };
+    let written =
+        if toolkit >= newer.since { format!(", which can have version {}", newer.cdi) } else { String::new() };
     Some(format!(
-        "{title} {version} may not read the CDI specifications of {title_of_toolkit} {toolkit}: NVIDIA's release notes name {least} \
-         as the first version that does{instead}"
+        "{title} {version} may not read the CDI specifications of {title_of_toolkit} {toolkit}{written}: {title} {least} is the first \
+         version that does{instead}"
     ))
 }
 
