@@ -28,6 +28,7 @@ pub fn install_engine(context: &StepContext) -> Option<Step> {
         Some(user) if asked.found.is_some() => format!("Let {user} use {}", asked.engine.title),
         _ => format!("Install {}", asked.engine.title),
     };
+        None if asked.found.is_some() => format!("Use the installed {}", asked.engine.title),
     if context.facts.machine.kind == MachineKind::Container {
         return Some(skipped(StepId::ContainerEngine, title, ON_THE_HOST));
     }

@@ -383,3 +383,32 @@ fn options_of_the_unit_are_not_contradicted() {
     );
     printed(on(&tree, &[]));
 }
+
+fn without_apt(tree: &Tree) {
+    std::fs::remove_file(tree.path().join("usr/bin/apt-get")).expect("removed");
+}
+
+#[test]
+fn packages_are_not_installed_beside_a_snap() {
+    let tree = debian(&[]);
+    tree.write("snap/bin/docker", "");
+    let ran = on(&tree, &["--engine", "docker"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert!(ran.err.contains("sudo snap remove docker"), "{}", ran.err);
+    let with_podman = printed(on(&tree, &["--engine", "podman"]));
+    assert!(with_podman.contains("Docker is a snap here"), "{with_podman}");
+}
+
+#[test]
+fn a_refusal_names_what_is_missing() {
+    let tree = debian(&["dockerd"]);
+    tree.write("etc/passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n");
+    let said = |more: &[&str]| on(&tree, more).err;
+    let root = said(&["--docker-user", "toor"]);
+    assert!(root.contains("toor is root by another name (uid 0)"), "{root}");
+    let number = said(&["--docker-user", "1000"]);
+    assert!(number.contains("not its number"), "{number}");
+    without_apt(&tree);
+    let refused = said(&[]);
+    assert!(refused.contains("no package manager is installed here"), "{refused}");
+}
