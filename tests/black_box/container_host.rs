@@ -412,3 +412,25 @@ fn a_refusal_names_what_is_missing() {
     let refused = said(&[]);
     assert!(refused.contains("no package manager is installed here"), "{refused}");
 }
+
+#[test]
+fn the_toolkit_alone_is_removed() {
+    let tree = debian(&["dockerd"]);
+    // The records of packages need dpkg's own program.
+    without_apt(&tree);
+    let root = tree.path().to_str().expect("UTF-8").to_owned();
+    let removal = |more: &[&str]| run(&[&["uninstall", "--container-toolkit", "--root", &root], more].concat());
+    assert!(removal(&["--dry-run"]).out.contains("Nothing to do"), "nothing is there");
+    tree.write("etc/cdi/nvidia.yaml", "kind: nvidia.com/gpu\n");
+    tree.write(DAEMON, r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#);
+    let plan = removal(&["--dry-run", "--json"]).json();
+    assert_eq!(operations(&plan, "container-toolkit"), [&json!({"op": "remove", "path": "/etc/cdi/nvidia.yaml"})]);
+    let theirs = texts(&plan);
+    assert!(theirs[0].contains("which gpusetup did not write: it stays"), "{theirs:?}");
+    tree.write(
+        DAEMON,
+        r#"{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#,
+    );
+    let refused = removal(&["--dry-run"]);
+    assert!(refused.code == 5 && refused.err.contains("makes it the default"), "{}", refused.err);
+}
