@@ -193,14 +193,18 @@ pub const AT_THE_CONSOLE: &str = "Someone at the console must now enrol the key 
   5. Choose Reboot.
 If nobody answers in time, the host starts without the key, and the request is gone: run sudo gpusetup resume again.";
 
-/// Has Slurm confine jobs to their devices (GS813). slurmd reports an error for a setting that is there twice, so an older one goes.
-pub fn constrain_devices() -> Remedy {
+/// Where Slurm's configuration is, unless the host has it elsewhere.
+pub const SLURM: &str = "/etc/slurm";
+
+/// Has Slurm confine jobs to their devices (GS813), with its configuration in this folder. slurmd reports an error for a setting that
+/// is there twice, so an older one goes.
+pub fn constrain_devices(folder: &str) -> Remedy {
     Remedy::new(
         "confine jobs to their devices: set ConstrainDevices=yes in cgroup.conf",
         [
-            "sudo touch /etc/slurm/cgroup.conf",
-            "sudo sed -i '/^[[:space:]]*ConstrainDevices[[:space:]]*=/Id' /etc/slurm/cgroup.conf",
-            "printf '\\nConstrainDevices=yes\\n' | sudo tee -a /etc/slurm/cgroup.conf",
+            format!("sudo touch {folder}/cgroup.conf"),
+            format!("sudo sed -i '/^[[:space:]]*ConstrainDevices[[:space:]]*=/Id' {folder}/cgroup.conf"),
+            format!("printf '\\nConstrainDevices=yes\\n' | sudo tee -a {folder}/cgroup.conf"),
         ],
     )
 }
@@ -976,7 +980,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS812 => Cause::new("the device files in Slurm's gres.conf are not those of the host's GPUs")
             .fix("write gres.conf again", ["gpusetup facts --format gres | sudo tee /etc/slurm/gres.conf"]),
         CheckId::GS813 => Cause::new("Slurm does not confine jobs to their devices: every job can use every GPU of the node")
-            .helps(constrain_devices()),
+            .helps(constrain_devices(SLURM)),
         CheckId::GS901 => Cause::new("the firmware assigned no address space to a GPU's memory")
             .fix("enable \"Above 4G Decoding\" in the firmware's setup", []),
         CheckId::GS902 => Cause::new(

@@ -23,9 +23,9 @@ pub use collect::collect;
 pub use evidence::{
     Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Cluster, Coherent, CompanionState, Containers,
     Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager,
-    FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes, LoadedLibrary, MachineState, NEW_CDI, NOT_IN_FACTS,
-    OldCdiReader, PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules,
-    Slurm, Wsl, gather,
+    FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes, LoadedLibrary, MachineState, NOT_IN_FACTS, OldCdiReader,
+    PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm, Wsl,
+    gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};

@@ -47,7 +47,7 @@ pub use elf::{
 };
 pub use engine::{
     CDI_FOLDERS, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, Seen, container_host,
-    has_cdi_specification, has_nvidia_runtime, packaged_version,
+    has_cdi_specification, has_nvidia_runtime, packaged_version, parts,
 };
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};

@@ -113,7 +113,7 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
         true => Some("the GPUs are described".to_owned()),
         false => why_silent(&system, &facts),
     };
-    let told = silent.map_or_else(|| told(&system, &facts).map_err(|problem| problem.message), Err);
+    let told = silent.map_or_else(|| told(&system, &facts, "--format labels").map_err(|problem| problem.message), Err);
     let table = told
         .map_err(|why| {
             super::say(&format!(
@@ -138,7 +138,7 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
 fn gres(options: &Options, database: &Database) -> Result<(), Problem> {
     let (facts, _) = look(&options.host, database)?;
     let system = system(&options.host);
-    let table = told(&system, &facts)?;
+    let table = told(&system, &facts, "--format gres")?;
     let lines = cluster::gres(&system, &table)
         .map_err(|why| Problem::new(Exit::Blocked, format!("gres.conf cannot be written: {why}")).attempt(doctor()))?;
     super::print(&render::gres::text(&lines))
@@ -149,7 +149,7 @@ const MACHINE: &str = "/sys/class/dmi/id/product_name";
 
 /// Prints what the driver reports about the GPUs.
 fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Problem> {
-    let table = told(system, facts)?;
+    let table = told(system, facts, "--gpus")?;
     let report = report(system, table);
     if options.look.json {
         super::print_json(&report)?;
@@ -167,10 +167,10 @@ fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Probl
     Ok(Exit::Done)
 }
 
-/// NVML's answers, or why there are none and what helps.
-fn told(system: &System, facts: &Facts) -> Result<GpuTable, Problem> {
+/// NVML's answers, or why there are none and what helps. `option` is what asks for them.
+fn told(system: &System, facts: &Facts, option: &str) -> Result<GpuTable, Problem> {
     if let Some(why) = why_silent(system, facts) {
-        return Err(silent(system, facts, &why));
+        return Err(silent(system, facts, &why, option));
     }
     match read(facts) {
         Answer::Is(GpuTable { refused: Some(refused), .. }) => Err(refused_by(&refused)),
@@ -182,9 +182,10 @@ fn told(system: &System, facts: &Facts) -> Result<GpuTable, Problem> {
     }
 }
 
-fn silent(system: &System, facts: &Facts, why: &str) -> Problem {
+fn silent(system: &System, facts: &Facts, why: &str, option: &str) -> Problem {
     if !system.is_live() {
-        return Problem::usage(format!("--gpus asks the running driver: {why}")).attempt("gpusetup facts --gpus");
+        let problem = Problem::usage(format!("{option} asks the running driver: {why}"));
+        return problem.attempt(format!("gpusetup facts {option}"));
     }
     if facts.gpus.is_empty() && !matches!(facts.machine.kind, MachineKind::Wsl2 | MachineKind::Jetson) {
         let problem = Problem::new(Exit::NoGpu, "this host has no NVIDIA GPU whose driver could be asked");

@@ -61,7 +61,7 @@ const SHORT: [Short; 39] = [
     },
     Short {
         command: "uninstall",
-        options: &["cuda", "driver", "all", "dry-run", "yes", "json"],
+        options: &["cuda", "driver", "all", "container-toolkit", "dry-run", "yes", "json"],
         examples: [
             "sudo gpusetup uninstall --dry-run",
             "sudo gpusetup uninstall",

@@ -6,18 +6,20 @@ use super::options::{HostOptions, LookOptions, RebootOption, RunOptions, toolkit
 use super::run::{Ended, agreed, begin, propose, show, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::Ending;
-use crate::apply::{self, RollbackScope};
+use crate::apply::{self, Failure, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, PathFiles, RepositoryUse, repository_notes};
+use crate::host::{Facts, PathFiles, RepositoryUse, container_host, repository_notes};
 use crate::operation::packages;
 use crate::packages::{of, owners};
-use crate::plan::{Inventory, Plan, Unwanted};
+use crate::plan::{Inventory, Original, Plan, Unwanted};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
 use crate::system::System;
 use crate::version::{CudaVersion, Requirement};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// Flags of `uninstall`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +33,9 @@ pub struct Options {
     /// Remove the driver, every toolkit and every cuDNN, even if gpusetup did not install them
     #[arg(long, conflicts_with_all = ["cuda", "driver"])]
     all: bool,
+    /// Remove NVIDIA Container Toolkit, even if gpusetup did not install it; the driver stays
+    #[arg(long)]
+    container_toolkit: bool,
     /// Only show what would be removed
     #[arg(long)]
     dry_run: bool,
@@ -44,7 +49,12 @@ pub struct Options {
 
 impl Options {
     fn unwanted(&self) -> Unwanted {
-        Unwanted { driver: self.driver || self.all, cuda: self.cuda.clone(), all_cuda: self.all }
+        Unwanted {
+            driver: self.driver || self.all,
+            cuda: self.cuda.clone(),
+            all_cuda: self.all,
+            container_toolkit: self.container_toolkit,
+        }
     }
 }
 
@@ -69,13 +79,17 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         apply::recover(system, &mut |news| teller.tell(news))?;
         let (plan, unwanted) = (plan(options, system)?, options.unwanted());
         if plan.is_converged() {
+            plan.warnings.iter().for_each(|warning| say(&warning.text));
             teller.end("Nothing to remove: it is not installed.");
             return Ok(Ended::Untouched);
         }
         if !options.run.asks_nothing() {
             propose(&plan, &options.look)?;
-            let question =
-                if unwanted.driver { "Remove it?" } else { "Remove it? A rollback cannot bring a toolkit back." };
+            let question = if unwanted.removes_toolkits() {
+                "Remove it? A rollback cannot bring a toolkit back."
+            } else {
+                "Remove it?"
+            };
             if !agreed(question)? {
                 say("nothing was changed");
                 return Ok(Ended::Untouched);
@@ -144,8 +158,11 @@ fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
 
 fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let database = options.host.database()?;
-    let (facts, _) = look(&options.host, database)?;
+    let (mut facts, _) = look(&options.host, database)?;
     let unwanted = options.unwanted();
+    if unwanted.container_toolkit {
+        facts.container_host = Some(container_host(system, database, None));
+    }
     let inventory = inventory(options, system, database, &facts, &unwanted)?;
     let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
     let request =
@@ -174,9 +191,10 @@ fn inventory(
     facts: &Facts,
     unwanted: &Unwanted,
 ) -> Result<Inventory, Problem> {
-    let Some(manager) = facts.os.package_manager else {
-        return Ok(Inventory { path_files: path_files(options, system, unwanted), ..Inventory::default() });
-    };
+    let path_files = path_files(options, system, unwanted);
+    let (originals, specifications) = of_containers(system, database, unwanted)?;
+    let without_packages = Inventory { path_files, originals, specifications, ..Inventory::default() };
+    let Some(manager) = facts.os.package_manager else { return Ok(without_packages) };
     let failed = |e: std::io::Error| {
         let record = of(manager).record;
         Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
@@ -184,9 +202,24 @@ fn inventory(
     let installed = packages::installed(system, manager).map_err(failed)?;
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
     let notes = |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
-    let (notes, toolkit_notes) = (notes(RepositoryUse::Driver)?, notes(RepositoryUse::Toolkit)?);
-    let path_files = path_files(options, system, unwanted);
-    Ok(Inventory { installed, owners, notes, toolkit_notes, path_files })
+    let (notes, toolkit_notes, container_notes) =
+        (notes(RepositoryUse::Driver)?, notes(RepositoryUse::Toolkit)?, notes(RepositoryUse::Containers)?);
+    Ok(Inventory { installed, owners, notes, toolkit_notes, container_notes, ..without_packages })
+}
+
+/// The engines' files that gpusetup changed, and the CDI specifications of the container toolkit.
+fn of_containers(
+    system: &System,
+    database: &Database,
+    unwanted: &Unwanted,
+) -> Result<(BTreeMap<PathBuf, Original>, Vec<PathBuf>), Problem> {
+    let Some(toolkit) = database.container_toolkit().filter(|_| unwanted.container_toolkit) else {
+        return Ok(Default::default());
+    };
+    let files = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
+    let originals = apply::originals(system, files.map(Path::new)).map_err(Failure::from)?;
+    let there = toolkit.specifications.iter().filter(|path| system.exists(path));
+    Ok((originals, there.map(PathBuf::from).collect()))
 }
 
 /// Checks the host itself: an uninstaller's exit status proves nothing.

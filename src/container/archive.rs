@@ -49,11 +49,15 @@ pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Ve
 /// All names of an image, for people.
 fn names_of(image: &Image) -> Vec<String> {
     let names: Vec<_> = image.name.iter().chain(&image.other_names).cloned().collect();
-    if names.is_empty() { vec!["one without a name".to_owned()] } else { names }
+    let nameless = || image.id.clone().unwrap_or_else(|| "one without a name".to_owned());
+    if names.is_empty() { vec![nameless()] } else { names }
 }
 
-/// The image, by the one of its names that was asked for.
+/// The image, by the one of its names that was asked for, or by its ID.
 fn called(image: Image, name: &str) -> Option<Image> {
+    if image.id.as_deref() == Some(name) {
+        return Some(image);
+    }
     let own = image.name.iter().chain(&image.other_names).find(|own| is_called(own, name))?.clone();
     Some(Image { name: Some(own), ..image })
 }
@@ -73,6 +77,9 @@ fn for_architecture(all: Vec<Image>, architecture: &str) -> Vec<Image> {
     let is_other = |image: &Image| !is_for(image) && image.name.as_ref().is_some_and(|name| named.contains(name));
     all.into_iter().filter(|image| !is_other(image)).collect()
 }
+
+/// As many digits of an ID as engines list.
+const ID: usize = 12;
 
 /// The files of images, by their names.
 trait Files {
@@ -246,8 +253,7 @@ impl Reader<'_> {
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
         let layers = entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let mut tags = entry["RepoTags"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-        let config = self.json(&config, name)?;
-        let image = self.image(&config, tags.next(), layers.map(str::to_owned).collect())?;
+        let image = self.image((name, &config), tags.next(), layers.map(str::to_owned).collect())?;
         Ok(Image { other_names: tags.collect(), ..image })
     }
 
@@ -265,8 +271,8 @@ impl Reader<'_> {
                 let config = self.blob(digest)?;
                 let config =
                     config.ok_or_else(|| self.no_image("it lacks the configuration that its manifest names"))?;
-                let (config, layers) = (self.json(&config, digest)?, self.layers(&manifest)?);
-                return self.image(&config, name, layers);
+                let layers = self.layers(&manifest)?;
+                return self.image((digest, &config), name, layers);
             }
             entries = manifest["manifests"].as_array().cloned().unwrap_or_default();
         }
@@ -281,9 +287,18 @@ impl Reader<'_> {
         digests.map(|digest| self.place(digest)).collect()
     }
 
-    fn image(&mut self, config: &Value, name: Option<String>, layers: Vec<String>) -> Result<Image, ImageError> {
+    /// The image with this configuration, whose part of the archive is named.
+    fn image(
+        &mut self,
+        (part, config): (&str, &[u8]),
+        name: Option<String>,
+        layers: Vec<String>,
+    ) -> Result<Image, ImageError> {
+        // The ID of an image is the checksum of its configuration.
+        let id = hex(&Sha256::digest(config)).get(..ID).map(str::to_owned);
+        let config = self.json(config, part)?;
         let layers = layers.into_iter().map(|layer| self.layer(layer)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Image { name, contents: Some(Contents::of(&layers)), ..of_config(config, self.path.to_owned()) })
+        Ok(Image { name, id, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
     }
 
     fn layer(&mut self, layer: String) -> Result<Layer, ImageError> {

@@ -1,7 +1,7 @@
 //! Command lines that start a container: what they ask of the GPUs, and everything else in its place.
 
 use super::apptainer;
-use super::asked::{Asked, CommandLine, Engine, Variables, capabilities, is_requirement};
+use super::asked::{Asked, CommandLine, ENTRYPOINT, Engine, Variables, capabilities, is_requirement};
 use super::correction;
 use super::flags::{self, Dialect, Flag};
 use super::gpus_value::{self, GpusValue};
@@ -98,7 +98,9 @@ const HOW: &str = "give a command line in quotes, or a Compose or Kubernetes fil
 
 fn options(words: &[Word], engine: Engine) -> CommandLine {
     let dialect = if engine == Engine::Apptainer { Dialect::Apptainer } else { Dialect::Docker };
-    let (flags, count) = flags::read(words, dialect);
+    let (mut flags, count) = flags::read(words, dialect);
+    let of_entrypoint = if engine == Engine::Podman { divide_entrypoint(&mut flags) } else { Vec::new() };
+    let arguments = words.get(count + 1..).unwrap_or_default();
     CommandLine {
         before: Vec::new(),
         engine,
@@ -108,9 +110,22 @@ fn options(words: &[Word], engine: Engine) -> CommandLine {
         flags,
         image: words.get(count).cloned(),
         apptainers_image: None,
-        arguments: words.get(count + 1..).unwrap_or_default().to_vec(),
+        arguments: of_entrypoint.into_iter().chain(arguments.iter().cloned()).collect(),
         left_out: Vec::new(),
     }
+}
+
+/// Podman takes an entrypoint of several words as a list in JSON (podman-run(1)). The others take the first word, and the rest before
+/// the arguments: those words.
+fn divide_entrypoint(flags: &mut [Flag]) -> Vec<Word> {
+    let Some(flag) = flags.iter_mut().rfind(|flag| flag.name == ENTRYPOINT && !flag.is_replaced) else {
+        return Vec::new();
+    };
+    let list: Option<Vec<String>> = flag.value.as_deref().and_then(|value| serde_json::from_str(value).ok());
+    let Some(list) = list else { return Vec::new() };
+    let mut words = list.into_iter().map(Word::of);
+    *flag = Flag::of(ENTRYPOINT, words.next().unwrap_or_else(|| Word::of(String::new())));
+    words.collect()
 }
 
 fn unknown_program(program: &str) -> Unreadable {

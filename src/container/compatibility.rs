@@ -32,7 +32,7 @@ pub struct Checked {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct CheckedImage {
-    /// The image: its name in the archive if it has one, else as it was named.
+    /// The image: its name in the archive, its ID if it is one of several and has none, or as it was named.
     pub image: String,
     /// Where its description was read: a file, or the engine.
     pub from: String,
@@ -51,8 +51,11 @@ pub struct CheckedImage {
 }
 
 /// Whether a host runs images, and why. `name` is what the caller named: an image, or a file with several.
-pub fn check(name: &str, images: &[Image], host: &Host, database: &Database) -> Checked {
-    let images: Vec<_> = images.iter().map(|image| checked(name, image, host, database)).collect();
+pub fn check<'a>(name: &str, images: &'a [Image], host: &Host, database: &Database) -> Checked {
+    // One of several without a name goes by its ID.
+    let id = |image: &'a Image| image.id.as_deref().filter(|_| images.len() > 1);
+    let images = images.iter().map(|image| checked(id(image).unwrap_or(name), image, host, database));
+    let images: Vec<_> = images.collect();
     Checked {
         schema: "gpusetup.container-check/1",
         answer: images.iter().map(|image| image.answer).max().unwrap_or(ImageAnswer::Unknown),

@@ -14,6 +14,8 @@ use std::time::Duration;
 pub struct Image {
     /// Its first name in an archive with names, `nvidia/cuda:12.4.1-base-ubuntu22.04`.
     pub name: Option<String>,
+    /// The beginning of its ID in an archive, as engines list it: `c0ffee254729`.
+    pub id: Option<String>,
     /// Its other names there.
     pub other_names: Vec<String>,
     /// Its environment.

@@ -129,33 +129,119 @@ fn names_in_cdi(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Docker's options that Podman and nerdctl lack: podman-run(1), and the end of `nerdctl run` in nerdctl's command reference.
-const DOCKERS_ALONE: [&str; 2] = ["--link", "--link-local-ip"];
-
-/// Podman's options that Docker lacks: podman-run(1) and `docker run --help`.
-const PODMANS_ALONE: [&str; 11] = [
-    "--env-host",
-    "--http-proxy",
-    "--no-hostname",
-    "--no-hosts",
-    "--passwd",
-    "--read-only-tmpfs",
-    "--replace",
-    "--rmi",
-    "--rootfs",
-    "--tls-verify",
-    "--unsetenv-all",
+/// Docker's options that Podman lacks: the reference of `docker run` (29.7.2) without podman-run(1) (5.8.2), which lists
+/// --link-local-ip as not implemented.
+const NOT_PODMANS: [&str; 11] = [
+    "--cpu-count",
+    "--cpu-percent",
+    "--domainname",
+    "--health-start-interval",
+    "--io-maxbandwidth",
+    "--io-maxiops",
+    "--isolation",
+    "--link",
+    "--link-local-ip",
+    "--use-api-socket",
+    "--volume-driver",
 ];
 
-/// An option that the program lacks, as it is named: Docker's `--userns` takes `host` alone.
+/// Docker's options that nerdctl lacks, as its command reference says at the end of `nerdctl run` (2.3.4).
+const NOT_NERDCTLS: [&str; 7] = [
+    "--device-cgroup-rule",
+    "--disable-content-trust",
+    "--health-start-interval",
+    "--link",
+    "--link-local-ip",
+    "--storage-opt",
+    "--volume-driver",
+];
+
+/// Podman's options that Docker lacks: podman-run(1) (5.8.2) without the reference of `docker run` (29.7.2).
+const PODMANS_ALONE: [&str; 61] = [
+    "--arch",
+    "--authfile",
+    "--cert-dir",
+    "--cgroup-conf",
+    "--cgroups",
+    "--chrootdirs",
+    "--conmon-pidfile",
+    "--creds",
+    "--decryption-key",
+    "--env-host",
+    "--env-merge",
+    "--gidmap",
+    "--group-entry",
+    "--health-log-destination",
+    "--health-max-log-count",
+    "--health-max-log-size",
+    "--health-on-failure",
+    "--health-startup-cmd",
+    "--health-startup-interval",
+    "--health-startup-retries",
+    "--health-startup-success",
+    "--health-startup-timeout",
+    "--hosts-file",
+    "--hostuser",
+    "--http-proxy",
+    "--image-volume",
+    "--init-path",
+    "--no-hostname",
+    "--no-hosts",
+    "--os",
+    "--passwd",
+    "--passwd-entry",
+    "--personality",
+    "--pidfile",
+    "--pod",
+    "--pod-id-file",
+    "--preserve-fd",
+    "--preserve-fds",
+    "--rdt-class",
+    "--read-only-tmpfs",
+    "--replace",
+    "--requires",
+    "--retry",
+    "--retry-delay",
+    "--rmi",
+    "--rootfs",
+    "--sdnotify",
+    "--seccomp-policy",
+    "--secret",
+    "--shm-size-systemd",
+    "--subgidname",
+    "--subuidname",
+    "--systemd",
+    "--timeout",
+    "--tls-verify",
+    "--tz",
+    "--uidmap",
+    "--umask",
+    "--unsetenv",
+    "--unsetenv-all",
+    "--variant",
+];
+
+/// Those of them that nerdctl has, as its command reference says (2.3.4).
+const NERDCTLS_TOO: [&str; 6] = ["--cgroup-conf", "--pidfile", "--rdt-class", "--rootfs", "--systemd", "--umask"];
+
+/// The options by which containers find each other.
+const LINKS: [&str; 2] = ["--link", "--link-local-ip"];
+
+/// An option that the program lacks, as it is named. The `--userns` of Docker and nerdctl takes `host` alone.
 fn lacking(program: &str, engine: Engine, flag: &Flag) -> Option<String> {
     let name = flag.name.as_str();
-    match (program, flag.value.as_deref()) {
-        ("docker", Some(value)) if name == "--userns" && engine == Engine::Podman && value != "host" => {
+    let of_podman = engine == Engine::Podman;
+    let is_podmans = of_podman && PODMANS_ALONE.contains(&name);
+    let lacks = match program {
+        "podman" => NOT_PODMANS.contains(&name) && !of_podman,
+        "nerdctl" => NOT_NERDCTLS.contains(&name) || is_podmans && !NERDCTLS_TOO.contains(&name),
+        _ => is_podmans,
+    };
+    match flag.value.as_deref() {
+        Some(value) if program != "podman" && of_podman && name == "--userns" && value != "host" => {
             Some(format!("{name}={value}"))
         }
-        ("docker", _) => Some(name.to_owned()).filter(|_| engine == Engine::Podman && PODMANS_ALONE.contains(&name)),
-        _ => Some(name.to_owned()).filter(|_| DOCKERS_ALONE.contains(&name)),
+        _ => lacks.then(|| name.to_owned()),
     }
 }
 
@@ -165,7 +251,7 @@ fn options_of(program: &str, line: &CommandLine, written: &mut Written) -> (Vec<
     let mut names: Vec<_> = line.flags.iter().filter_map(lacking).collect();
     names.dedup();
     if !names.is_empty() {
-        let instead = match names.iter().any(|name| DOCKERS_ALONE.contains(&name.as_str())) {
+        let instead = match names.iter().any(|name| LINKS.contains(&name.as_str())) {
             true => ". Containers of one network find each other by their names",
             false => "",
         };

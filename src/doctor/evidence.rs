@@ -21,7 +21,7 @@ pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
 pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm};
 pub use companions::CompanionState;
-pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given, NEW_CDI, OldCdiReader};
+pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
 pub use driver::{FabricManager, FailedBuild, SignedModules};
 pub use loader::Cached;
 pub use machine::{Hybrid, MachineState, WSL_LIBRARIES, Wsl};

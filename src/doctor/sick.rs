@@ -884,6 +884,7 @@ fn hosts_of_containers() {
         path: path.into(),
         version: Some("0.5.0".to_owned()),
         devices: ["nvidia.com/gpu=all".to_owned()].into(),
+        driver: "580.95.05".parse().ok(),
         missing,
     };
     let old = || Answer::Is(vec![PathBuf::from("/usr/lib/x86_64-linux-gnu/libcuda.so.570.1.1")]);
@@ -907,13 +908,26 @@ fn hosts_of_containers() {
         c.specs = vec![spec("/etc/cdi/nvidia.yaml", old()), spec("/var/run/cdi/nvidia.yaml", Answer::Is(Vec::new()))];
     };
     assert_eq!(with(&newer), [""; 0], "the one in /var/run stands for it");
+    let of_other = |path: &str| {
+        let spec = spec(path, Answer::Is(Vec::new()));
+        CdiSpec { driver: "535.247.01".parse().ok(), ..spec }
+    };
+    assert_eq!(
+        with(&|c| c.specs = vec![of_other("/etc/cdi/nvidia.yaml")]),
+        ["GS803 warn"],
+        "its files are still there"
+    );
+    let both = |c: &mut Containers| {
+        c.specs = vec![of_other("/etc/cdi/nvidia.yaml"), spec("/var/run/cdi/nvidia.yaml", Answer::Is(Vec::new()))];
+    };
+    assert_eq!(with(&both), [""; 0]);
     assert_eq!(with(&|c| c.specs = vec![spec("/etc/cdi/x.yaml", Answer::Failed("torn".into()))]), ["GS803 warn"]);
     let podman = |version: &'static str, is_old: bool| {
         with(&|c| {
             let sound = spec("/etc/cdi/nvidia.yaml", Answer::Is(Vec::new()));
             c.specs = vec![CdiSpec { version: Some(version.to_owned()), ..sound }];
-            let [version, first] = ["4.9.3", "5.1.0"].map(|text| text.parse().expect("a version"));
-            c.old_cdi_readers = vec![OldCdiReader { engine: "Podman".to_owned(), version, first }];
+            let [version, first, cdi] = ["4.9.3", "5.1.0", "0.7.0"].map(|text| text.parse().expect("a version"));
+            c.old_cdi_readers = vec![OldCdiReader { engine: "Podman".to_owned(), version, first, cdi }];
             c.old_cdi_readers.retain(|_| is_old);
         })
     };

@@ -56,6 +56,9 @@ pub struct ContainerHost {
     /// Whether the user who is to use the engine exists; none if that is not known, or not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_exists: Option<bool>,
+    /// Whether that user is root, by its number: 0.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub user_is_root: bool,
 }
 
 /// The container toolkit of a host.
@@ -128,13 +131,15 @@ const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
 pub fn container_host(system: &System, database: &Database, user: Option<&str>) -> ContainerHost {
     let exists = |path: &&String| system.exists(path);
     let paths = |all: &[String]| all.iter().filter(exists).map(PathBuf::from).collect::<Vec<_>>();
+    let user_id = user.map(|name| user_id(system, name));
     let mut host = ContainerHost {
         engines: database.engines.iter().filter_map(|engine| installed(system, engine)).collect(),
         snaps: database.engines.iter().filter(|engine| is_snap(system, engine)).map(|engine| engine.id).collect(),
         users: database.engines.iter().flat_map(|engine| paths(&engine.used_by)).collect(),
         selinux: is_enforcing(system),
         groups: groups(system, database),
-        user_exists: user.and_then(|name| user_exists(system, name)),
+        user_exists: user_id.as_ref().and_then(|id| id.as_ref().map(Option::is_some)),
+        user_is_root: user_id.flatten().flatten().is_some_and(|id| id == "0"),
         ..ContainerHost::default()
     };
     let configs = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
@@ -189,13 +194,32 @@ fn is_snap(system: &System, engine: &Engine) -> bool {
 /// The last of the other files that the engine reads in which it finds the runtime `nvidia`.
 fn runtime_in(system: &System, engine: &Engine) -> Option<PathBuf> {
     let folder = Path::new(engine.drop_in.as_deref()?).parent()?;
-    let parts = system.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
-    let files = parts.chain(engine.other_configs.iter().map(PathBuf::from));
+    let parts = parts(system, engine, folder);
+    let files = parts.into_iter().chain(engine.other_configs.iter().map(PathBuf::from));
     let has_runtime =
         |file: &PathBuf| system.read_text(file).ok().flatten().is_some_and(|text| has_nvidia_runtime(&text));
     let mut files: Vec<_> = files.filter(|file| engine.drop_in.as_deref().map(Path::new) != Some(file)).collect();
     files.sort();
     files.into_iter().rfind(has_runtime)
+}
+
+/// How deep folders of configuration files are looked into.
+const DEEPEST: usize = 8;
+
+/// The files in a folder of an engine's configuration, and in the folders there if the engine reads them, too.
+pub fn parts(system: &System, engine: &Engine, folder: &Path) -> Vec<PathBuf> {
+    let deepest = if engine.nested_parts { DEEPEST } else { 0 };
+    files_in(system, folder, deepest)
+}
+
+fn files_in(system: &System, folder: &Path, deepest: usize) -> Vec<PathBuf> {
+    let paths = system.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+    let files = paths.flat_map(|path| match system.node(&path) {
+        Ok(Node::Directory) if deepest > 0 => files_in(system, &path, deepest - 1),
+        Ok(Node::Directory) => Vec::new(),
+        _ => vec![path],
+    });
+    files.collect()
 }
 
 /// Whether a configuration of containerd or CRI-O has the runtime `nvidia`, in any version of the format.
@@ -317,17 +341,20 @@ fn groups(system: &System, database: &Database) -> BTreeMap<String, Vec<String>>
     text.lines().filter_map(entry).collect()
 }
 
-/// Whether a user exists: in the host's own list, or in a directory that the running host asks.
-fn user_exists(system: &System, name: &str) -> Option<bool> {
+/// The number of a user, in the host's own list or in a directory that the running host asks; `Some(None)` if there is no such user,
+/// and none if that is not known.
+fn user_id(system: &System, name: &str) -> Option<Option<String>> {
     let text = system.read_text("/etc/passwd").ok().flatten()?;
-    if text.lines().any(|line| line.split(':').next() == Some(name)) {
-        return Some(true);
-    }
-    if !system.is_live() {
-        return Some(false);
+    let in_line = |line: &str| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(name)).then(|| fields.nth(1).unwrap_or_default().to_owned())
+    };
+    let found = text.lines().find_map(in_line);
+    if found.is_some() || !system.is_live() {
+        return Some(found);
     }
     let output = system.run(&Program::new(["getent", "passwd", name]).limit(Duration::from_secs(30))).ok()?;
-    Some(output.succeeded())
+    Some(output.text.lines().filter(|_| output.succeeded()).find_map(in_line))
 }
 
 impl Facts {

@@ -336,10 +336,11 @@ fn paths(
         files.map(PathBuf::from).chain(of.module_file().map(PathBuf::from)).collect::<Vec<_>>()
     };
     let of_companions = database.companions.iter().flat_map(of_companion);
-    let of_repositories = [RepositoryUse::Driver, RepositoryUse::Toolkit].into_iter().flat_map(|of| {
-        let RepositoryFiles { keys, sources } = repository_files(database, os, arch, of);
-        keys.into_iter().chain(sources)
-    });
+    let of_repositories =
+        [RepositoryUse::Driver, RepositoryUse::Toolkit, RepositoryUse::Containers].into_iter().flat_map(|of| {
+            let RepositoryFiles { keys, sources } = repository_files(database, os, arch, of);
+            keys.into_iter().chain(sources)
+        });
     let alternative = [PathBuf::from(CUDA_ALTERNATIVE)];
     for path in of_repositories.chain(mig).chain(of_companions).chain(alternative) {
         match reader.system.node(&path) {

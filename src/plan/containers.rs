@@ -2,9 +2,11 @@
 //! configuration and the CDI specification.
 
 mod refusals;
+mod removal;
 mod warnings;
 
 pub use refusals::not_refused;
+pub use removal::ContainerRemoval;
 pub use warnings::warnings;
 
 use super::companions::load_driver;
@@ -26,6 +28,7 @@ pub fn install_engine(context: &StepContext) -> Option<Step> {
     let asked = containers.asked()?;
     let title = match &containers.request.docker_user {
         Some(user) if asked.found.is_some() => format!("Let {user} use {}", asked.engine.title),
+        None if asked.found.is_some() => format!("Use the installed {}", asked.engine.title),
         _ => format!("Install {}", asked.engine.title),
     };
     if context.facts.machine.kind == MachineKind::Container {

@@ -4,8 +4,10 @@ mod containerd;
 mod crio;
 mod daemon_json;
 mod merge;
+mod remove;
 mod setup;
 
 pub use containerd::serves_no_pods;
 pub use daemon_json::{keeps_containers, refuses_cdi};
+pub use remove::{Original, Restored, is_default, restored};
 pub use setup::{Containers, EngineSetup, FileEdit};

@@ -2,8 +2,10 @@
 //! packages, and gpusetup's settings for them. Like any plan, a removal is shown and journalled.
 
 use super::companions::let_go;
+use super::containers::ContainerRemoval;
 use super::context::step;
 use super::driver::UNINSTALL;
+use super::engines::Original;
 use super::repository::Added;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::staying::{default_not_run, too_old};
@@ -35,6 +37,8 @@ pub struct Unwanted {
     pub cuda: Vec<Requirement<CudaVersion>>,
     /// Every toolkit and every add-on.
     pub all_cuda: bool,
+    /// The toolkit that gives containers GPUs.
+    pub container_toolkit: bool,
 }
 
 /// The packages of a host.
@@ -50,9 +54,20 @@ pub struct Inventory {
     pub toolkit_notes: Vec<Note>,
     /// The files of search paths that may name a toolkit.
     pub path_files: PathFiles,
+    /// The same for the container toolkit's repository.
+    pub container_notes: Vec<Note>,
+    /// The configuration files of container engines that gpusetup changed.
+    pub originals: BTreeMap<PathBuf, Original>,
+    /// The CDI specifications that the container toolkit wrote.
+    pub specifications: Vec<PathBuf>,
 }
 
 impl Unwanted {
+    /// Whether toolkits are removed, which no rollback brings back.
+    pub fn removes_toolkits(&self) -> bool {
+        self.all_cuda || !self.cuda.is_empty()
+    }
+
     /// Whether it may be to remove: a name can mean another one of several.
     fn has(&self, toolkit: &Toolkit) -> bool {
         self.all_cuda || self.cuda.iter().any(|wanted| wanted.matches(toolkit.version))
@@ -86,6 +101,7 @@ pub fn removal(
     let named = named.collect::<Result<BTreeSet<_>, _>>()?;
     let off = RemovalPlanner { database, facts: &facts, inventory, unwanted, named, prefix: &request.prefix };
     let mut warnings = Vec::new();
+    let of_containers = if unwanted.container_toolkit { off.container_toolkit(&mut warnings)? } else { Vec::new() };
     let mut steps = Vec::new();
     if unwanted.driver {
         steps.extend(off.driver(&mut warnings)?);
@@ -104,6 +120,7 @@ pub fn removal(
         const WHY: &str = "they name a directory that is gone; a copy of each file is kept for rollback";
         steps.extend((!of_shells.is_empty()).then(|| step(StepId::Environment, TITLE, WHY, of_shells)));
     }
+    let steps = [of_containers, steps].concat();
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
 }
@@ -202,6 +219,16 @@ impl RemovalPlanner<'_> {
         let stays = toolkit.is_there(self.database, self.facts) && !self.removes_packaged_toolkits();
         steps.extend(driver.removal(self.database, self.facts, stays.then_some(&toolkit)));
         Ok(steps)
+    }
+
+    /// Removes the toolkit for containers, what engines have of it, and its repository.
+    fn container_toolkit(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Conflict> {
+        let Inventory { installed, originals, specifications, container_notes: notes, .. } = self.inventory;
+        let removal =
+            ContainerRemoval { database: self.database, facts: self.facts, installed, originals, specifications };
+        let repository = Added { of: RepositoryUse::Containers, notes };
+        let steps = removal.step(warnings)?.into_iter();
+        Ok(steps.chain(repository.removal(self.database, self.facts, None)).collect())
     }
 
     /// The repositories that gpusetup may have added: of the driver, and of the toolkit.

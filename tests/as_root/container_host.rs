@@ -236,12 +236,45 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
     assert_eq!(again.code, Some(0), "{again:?}");
 
     containers_run(&host);
+    the_toolkit_goes_alone(&host, &before, &known);
 
     call(&["rollback", "--yes"]).succeeds();
     assert_eq!(fs::read_to_string(host.path(DAEMON)).expect("there"), THEIRS);
     assert_eq!(host.ask(&format!("stat -c %a {DAEMON}")), "600");
     assert_eq!(host.ask("id -nG alice"), "alice");
     assert_eq!(differences(&before.root(), &root, &[RECORDS, OF_PACKAGES].concat()), [""; 0]);
+}
+
+/// Removes the toolkit alone, from a clone, and brings it back.
+fn the_toolkit_goes_alone(host: &Host, before: &Host, known: &Path) {
+    let own = host.clone_as("without-toolkit");
+    let root = own.root();
+    let call = |arguments: &[&str]| -> Said {
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        gpusetup([*verb, "--root", text(&root), "--database", text(known)].into_iter().chain(rest.iter().copied()))
+    };
+    own.ask("mkdir -p /etc/cdi && echo 'kind: nvidia.com/gpu' >/etc/cdi/nvidia.yaml");
+    let shown = call(&["uninstall", "--container-toolkit", "--dry-run"]).succeeds().out;
+    assert!(shown.contains("-    \t\t\"nvidia\"") || shown.contains("\"nvidia\": {"), "{shown}");
+    call(&["uninstall", "--container-toolkit", "--yes"]).succeeds();
+    assert_eq!(fs::read_to_string(own.path(DAEMON)).expect("there"), THEIRS);
+    assert_eq!(own.ask(&format!("stat -c %a {DAEMON}")), "600");
+    // alice stays a member of the engine's group.
+    let of_alice = ["etc/group", "etc/gshadow", "etc/cdi"];
+    assert_eq!(differences(&before.root(), &root, &[RECORDS, OF_PACKAGES, &of_alice].concat()), [""; 0]);
+    let again = call(&["uninstall", "--container-toolkit", "--yes"]).succeeds();
+    assert!(again.out.contains("Nothing to remove") || again.err.contains("Nothing to remove"), "{again:?}");
+    call(&["rollback", "--yes"]).succeeds();
+    assert_eq!(differences(&host.root(), &root, &[RECORDS, OF_PACKAGES, &["etc/cdi"]].concat()), [""; 0]);
+
+    // What was changed since stays.
+    let merged = fs::read_to_string(own.path(DAEMON)).expect("there");
+    fs::write(own.path(DAEMON), merged.replace("false", "true")).expect("written");
+    call(&["uninstall", "--container-toolkit", "--yes"]).succeeds();
+    let left = fs::read_to_string(own.path(DAEMON)).expect("there");
+    assert!(left.contains("\"debug\": true") && left.contains("crun") && !left.contains("nvidia"), "{left}");
+    assert!(!left.contains("cdi"), "{left}");
+    own.ask("dockerd --validate 2>&1");
 }
 
 /// Runs containers with each engine, in a clone that goes with what they leave.
@@ -272,5 +305,8 @@ fn containers_run(host: &Host) {
     docker("run --rm --network=none --runtime nvidia tiny:1 /bin/busybox true").succeeds();
     assert!(asked().contains(" create "), "{}", asked());
     let runtimes = docker("info --format '{{json .Runtimes}}'").succeeds().out;
+    // The features of daemon.json are loaded, too.
+    let folders = docker("info --format '{{json .CDISpecDirs}}'").succeeds().out;
+    assert!(folders.contains("/etc/cdi"), "{folders}");
     assert!(runtimes.contains("/usr/bin/crun") && runtimes.contains("/usr/bin/nvidia-container-runtime"), "{runtimes}");
 }

@@ -383,3 +383,54 @@ fn options_of_the_unit_are_not_contradicted() {
     );
     printed(on(&tree, &[]));
 }
+
+fn without_apt(tree: &Tree) {
+    std::fs::remove_file(tree.path().join("usr/bin/apt-get")).expect("removed");
+}
+
+#[test]
+fn packages_are_not_installed_beside_a_snap() {
+    let tree = debian(&[]);
+    tree.write("snap/bin/docker", "");
+    let ran = on(&tree, &["--engine", "docker"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    assert!(ran.err.contains("sudo snap remove docker"), "{}", ran.err);
+    let with_podman = printed(on(&tree, &["--engine", "podman"]));
+    assert!(with_podman.contains("Docker is a snap here"), "{with_podman}");
+}
+
+#[test]
+fn a_refusal_names_what_is_missing() {
+    let tree = debian(&["dockerd"]);
+    tree.write("etc/passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n");
+    let said = |more: &[&str]| on(&tree, more).err;
+    let root = said(&["--docker-user", "toor"]);
+    assert!(root.contains("toor is root by another name (uid 0)"), "{root}");
+    let number = said(&["--docker-user", "1000"]);
+    assert!(number.contains("not its number"), "{number}");
+    without_apt(&tree);
+    let refused = said(&[]);
+    assert!(refused.contains("no package manager is installed here"), "{refused}");
+}
+
+#[test]
+fn the_toolkit_alone_is_removed() {
+    let tree = debian(&["dockerd"]);
+    // The records of packages need dpkg's own program.
+    without_apt(&tree);
+    let root = tree.path().to_str().expect("UTF-8").to_owned();
+    let removal = |more: &[&str]| run(&[&["uninstall", "--container-toolkit", "--root", &root], more].concat());
+    assert!(removal(&["--dry-run"]).out.contains("Nothing to do"), "nothing is there");
+    tree.write("etc/cdi/nvidia.yaml", "kind: nvidia.com/gpu\n");
+    tree.write(DAEMON, r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#);
+    let plan = removal(&["--dry-run", "--json"]).json();
+    assert_eq!(operations(&plan, "container-toolkit"), [&json!({"op": "remove", "path": "/etc/cdi/nvidia.yaml"})]);
+    let theirs = texts(&plan);
+    assert!(theirs[0].contains("which gpusetup did not write: it stays"), "{theirs:?}");
+    tree.write(
+        DAEMON,
+        r#"{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#,
+    );
+    let refused = removal(&["--dry-run"]);
+    assert!(refused.code == 5 && refused.err.contains("makes it the default"), "{}", refused.err);
+}

@@ -282,6 +282,11 @@ fn each_image_of_an_archive_is_judged() {
     assert_eq!(answer(&one("new:latest")), "does-not-run");
     // It has the name that was asked for, which Podman writes with Docker's registry.
     assert_eq!(self::value(&one("docker.io/library/new:latest"))["images"][0]["image"], "new:latest");
+    // Without a name, an image goes by its ID, as engines list it.
+    let manifest = manifest.replace("[\"new:1\",\"new:latest\"]", "null");
+    let untagged = tar(&[(&names[0], &configs[0]), (&names[1], &configs[1]), ("manifest.json", manifest.as_bytes())]);
+    let untagged = place.check(&place.file("untagged.tar", &untagged), "535.261.03", "a100-sxm4-40gb");
+    assert_eq!(self::value(&untagged)["images"][1]["image"], names[1][..12]);
     let ran = one("other:1");
     assert!(ran.code == 2 && ran.out.contains("registry.example/old:1, new:1, new:latest"), "{}", ran.out);
     assert!(ran.out.contains("all.tar --driver 535.261.03 --root "), "the same check of all images: {}", ran.out);

@@ -81,7 +81,7 @@ fn print_form(found: &[Found], form: Form, json: bool) -> Result<Exit, Problem> 
         (Some(name), 2..) => format!("{name}: "),
         _ => String::new(),
     };
-    let (mut texts, mut notes) = (Vec::new(), Vec::new());
+    let (mut texts, mut notes, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for request in &all.requests {
         let about = name(request);
         for written in &request.forms {
@@ -89,7 +89,8 @@ fn print_form(found: &[Found], form: Form, json: bool) -> Result<Exit, Problem> 
                 let gpus = request.request.gpus.described();
                 let problem =
                     Problem::new(Exit::NothingFits, format!("{about}{form} cannot express this request: {gpus}"));
-                return Err(written.differences.iter().cloned().fold(problem, Problem::hint));
+                refused.push(written.differences.iter().cloned().fold(problem, Problem::hint));
+                continue;
             };
             let said = request.notes.iter().chain(&written.differences).chain(&written.notes);
             notes.extend(said.map(|note| format!("{about}{note}")));
@@ -97,6 +98,12 @@ fn print_form(found: &[Found], form: Form, json: bool) -> Result<Exit, Problem> 
         }
     }
     notes.iter().for_each(|note| say(note));
-    print(&container::joined(form, &texts))?;
-    Ok(Exit::Done)
+    if !texts.is_empty() {
+        print(&container::joined(form, &texts))?;
+    }
+    // The first one is the error of the whole call; the others are shown as errors, too.
+    let mut refused = refused.into_iter();
+    let first = refused.next();
+    refused.for_each(|problem| problem.report());
+    first.map_or(Ok(Exit::Done), Err)
 }

@@ -441,7 +441,11 @@ fn user_name(text: &str) -> Result<String, String> {
     if text.len() <= 32 && text.starts_with(is_first) && text.chars().all(is_next) {
         return Ok(text.to_owned());
     }
-    Err("a user is named by lower-case letters, digits, dashes, dots and underscores".to_owned())
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {
+        return Err("the name of a user is expected, not its number: getent passwd shows both".to_owned());
+    }
+    Err("a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow"
+        .to_owned())
 }
 
 /// A day, as `2026-11-20`.

@@ -1,7 +1,8 @@
 //! Whether a host is ready to be a node of Kubernetes or Slurm. The checks apply to `doctor --ready` alone.
 
-use crate::causes;
+use crate::causes::{self, Remedy};
 use crate::doctor::{Answer, Cluster, Evidence, Kubernetes, Slurm, Verdict};
+use crate::text::quoted_path;
 use std::collections::BTreeSet;
 
 fn kubernetes(seen: &Evidence) -> Result<&Kubernetes, Verdict> {
@@ -124,13 +125,15 @@ pub fn gres(seen: &Evidence) -> Verdict {
             return Verdict::skip(format!("the GPUs' device files are not known: {why}"));
         }
     };
-    const WRITE: [&str; 2] =
-        ["gpusetup facts --format gres | sudo tee /etc/slurm/gres.conf", "sudo systemctl restart slurmd"];
+    let write = [
+        format!("gpusetup facts --format gres | sudo tee {}/gres.conf", folder(of)),
+        "sudo systemctl restart slurmd".to_owned(),
+    ];
     let known = match &of.known {
         Answer::Is(known) => known,
         Answer::Failed(why) => {
             let verdict = Verdict::fail(format!("slurmd cannot read its configuration of GPUs: {why}"));
-            return verdict.advise("write gres.conf again, and compare slurm.conf with its first lines", WRITE);
+            return verdict.advise("write gres.conf again, and compare slurm.conf with its first lines", write);
         }
         Answer::NotAsked(why) => return Verdict::skip(format!("slurmd was not asked: {why}")),
     };
@@ -142,7 +145,7 @@ pub fn gres(seen: &Evidence) -> Verdict {
         (true, false) => format!("Slurm counts on device files that are no GPUs of this host: {}", listed(&gone)),
         (false, false) => format!("Slurm counts on {} instead of {}", listed(&gone), listed(&missing)),
     };
-    Verdict::fail(cause).advise("write gres.conf, and compare slurm.conf with its first lines", WRITE)
+    Verdict::fail(cause).advise("write gres.conf, and compare slurm.conf with its first lines", write)
 }
 
 /// Whether jobs see only their own GPUs.
@@ -154,19 +157,32 @@ pub fn confined(seen: &Evidence) -> Verdict {
     let cause = match (of.constrains, of.has_task_plugin) {
         (None, _) => return Verdict::skip("there is no slurm.conf on this host"),
         (Some(true), true) => return Verdict::pass(),
-        (Some(false), _) => "cgroup.conf lacks ConstrainDevices=yes: every job can use every GPU of the node",
+        (Some(false), true) => "cgroup.conf lacks ConstrainDevices=yes: every job can use every GPU of the node",
+        (Some(false), false) => {
+            "cgroup.conf lacks ConstrainDevices=yes, and slurm.conf task/cgroup in TaskPlugin: every job can use every GPU of the node"
+        }
         (Some(true), false) => {
             "slurm.conf lacks task/cgroup in TaskPlugin, so ConstrainDevices has no effect: every job can use every GPU of the node"
         }
     };
-    const RESTART: &str = "sudo systemctl restart slurmd";
-    match of.constrains {
-        Some(true) => Verdict::warn(cause).advise(
-            "confine jobs to their devices: TaskPlugin=task/affinity,task/cgroup in slurm.conf",
-            ["grep -n TaskPlugin /etc/slurm/slurm.conf", RESTART],
-        ),
-        _ => Verdict::warn(cause).helped(causes::constrain_devices()).then([RESTART]),
-    }
+    let folder = folder(of);
+    let verdict = Verdict::warn(cause);
+    const PLUGIN: &str = "TaskPlugin=task/affinity,task/cgroup in slurm.conf";
+    let look = format!("grep -n TaskPlugin {folder}/slurm.conf");
+    let verdict = match (of.constrains, of.has_task_plugin) {
+        (Some(true), _) => verdict.advise(format!("confine jobs to their devices: {PLUGIN}"), [look]),
+        (_, true) => verdict.helped(causes::constrain_devices(&folder)),
+        (_, false) => {
+            let Remedy { text, commands } = causes::constrain_devices(&folder);
+            verdict.advise(format!("{text}, and {PLUGIN}"), commands).then([look])
+        }
+    };
+    verdict.then(["sudo systemctl restart slurmd"])
+}
+
+/// The folder of Slurm's configuration.
+fn folder(of: &Slurm) -> String {
+    of.folder.as_ref().map_or_else(|| causes::SLURM.to_owned(), |folder| quoted_path(folder))
 }
 
 fn listed(all: &BTreeSet<String>) -> String {

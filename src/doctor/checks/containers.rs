@@ -2,10 +2,11 @@
 
 use super::no_driver_of_its_own;
 use crate::causes;
-use crate::doctor::{Answer, Asked, CdiSpec, DockerDaemon, Evidence, NEW_CDI, OldCdiReader, Verdict};
+use crate::doctor::{Answer, Asked, CdiSpec, DockerDaemon, Evidence, OldCdiReader, Verdict};
 use crate::host::MachineKind;
 use crate::operation::Run;
 use crate::text::quoted_path;
+use crate::version::AddOnVersion;
 
 /// Reports only setups that cannot work: many hosts use docker without GPUs.
 pub fn get_gpus(seen: &Evidence) -> Verdict {
@@ -25,7 +26,7 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
             .saw("/etc/docker/daemon.json")
             .advise(
                 "correct the file, then restart docker",
-                ["sudo dockerd --validate", "sudo systemctl restart docker"],
+                ["sudo cat -n /etc/docker/daemon.json", "sudo systemctl restart docker"],
             )
     });
     let lost = here.lost_runtimes.iter().map(|(file, program)| {
@@ -39,7 +40,7 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
             .saw("/snap/bin/docker, and no /snap/docker/current/usr/bin/nvidia-ctk")
             .advise("update the snap, or install docker from packages", ["sudo snap refresh docker"])
     });
-    let specs = here.specs.iter().map(|spec| described(spec, &here.specs));
+    let specs = here.specs.iter().map(|spec| described(spec, seen));
     let running = here.daemon.iter().flat_map(running);
     let unread = here.old_cdi_readers.iter().filter_map(|reader| unread(reader, &here.specs));
     Verdict::worst(
@@ -74,7 +75,8 @@ fn running(daemon: &DockerDaemon) -> Vec<Verdict> {
 
 /// A CDI specification is for one driver:
 /// <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html>.
-fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
+fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
+    let all = &seen.containers.specs;
     let path = spec.path.display();
     let missing = match &spec.missing {
         Answer::Is(missing) => missing,
@@ -83,12 +85,12 @@ fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
         }
     };
     let Some(first) = missing.first() else {
+        if let Some(other) = of_other_driver(spec, seen) {
+            return other;
+        }
         return Verdict::pass().saw(format!("{path}: {} devices, all their files exist", spec.devices.len()));
     };
-    // If two specifications describe one device, the one in /var/run counts.
-    let temporary = |s: &CdiSpec| s.path.starts_with("/var/run");
-    let stands_for = |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices);
-    if !temporary(spec) && all.iter().any(stands_for) {
+    if is_replaced(spec, all) {
         return Verdict::pass().saw(format!("{path} is stale, but another specification replaces it"));
     }
     let cause = format!(
@@ -103,21 +105,34 @@ fn described(spec: &CdiSpec, all: &[CdiSpec]) -> Verdict {
     again(spec, Verdict::fail(cause)).saw(format!("{path} was generated for another driver"))
 }
 
+/// Whether another specification counts: if two describe one device, the one in /var/run.
+fn is_replaced(spec: &CdiSpec, all: &[CdiSpec]) -> bool {
+    let temporary = |s: &CdiSpec| s.path.starts_with("/var/run");
+    let stands_for = |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices);
+    !temporary(spec) && all.iter().any(stands_for)
+}
+
+/// A specification that names the files of another driver, which are still there.
+fn of_other_driver(spec: &CdiSpec, seen: &Evidence) -> Option<Verdict> {
+    let written = spec.driver.filter(|_| !is_replaced(spec, &seen.containers.specs))?;
+    let installed =
+        seen.facts.driver.as_ref().map(|driver| driver.version).filter(|installed| *installed != written)?;
+    let path = spec.path.display();
+    let cause = format!(
+        "containers with GPUs get the files of driver {written}, and {installed} is installed: {path} is older"
+    );
+    Some(again(spec, Verdict::warn(cause)).saw(format!("{path} names libraries of {written}, which are still there")))
+}
+
 /// A specification that an engine is too old for.
 fn unread(reader: &OldCdiReader, specs: &[CdiSpec]) -> Option<Verdict> {
-    let is_new = |spec: &&CdiSpec| {
-        let version = spec.version.as_deref().unwrap_or_default();
-        let numbers: Vec<u32> = version.split('.').take(2).filter_map(|number| number.parse().ok()).collect();
-        numbers.len() == 2 && numbers.as_slice() >= &NEW_CDI[..]
-    };
-    let spec = specs.iter().find(is_new)?;
-    let OldCdiReader { engine, version, first } = reader;
-    let (path, written) = (spec.path.display(), spec.version.as_deref().unwrap_or_default());
-    let [major, minor] = NEW_CDI;
-    let cause = format!("{engine} {version} may not read the CDI specification {path}, so its containers get no GPUs");
-    let known = format!(
-        "the specification has version {written}, and NVIDIA's release notes name {engine} {first} as the first that reads {major}.{minor}.0"
-    );
+    let OldCdiReader { engine, version, first, cdi } = reader;
+    let of_version =
+        |spec: &CdiSpec| spec.version.as_ref()?.parse().ok().filter(|version: &AddOnVersion| version >= cdi);
+    let (spec, written) = specs.iter().find_map(|spec| Some((spec, of_version(spec)?)))?;
+    let path = spec.path.display();
+    let cause = format!("{engine} {version} does not read the CDI specification {path}, so its containers get no GPUs");
+    let known = format!("the specification has version {written}, and {engine} {first} is the first that reads {cdi}");
     let text = format!("update {engine} to {first} or newer, or write a specification with an older container toolkit");
     let asks = format!("grep -m1 cdiVersion {}", quoted_path(&spec.path));
     Some(Verdict::warn(cause).saw(known).advise(text, [asks]))

@@ -11,7 +11,7 @@ use crate::plan::serves_no_pods;
 use crate::system::{Output, System};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A scheduler.
@@ -74,6 +74,9 @@ pub struct Slurm {
     pub constrains: Option<bool>,
     /// slurm.conf names the task plugin that this needs.
     pub has_task_plugin: bool,
+    /// The folder of its configuration; none in older evidence, or if there is no slurm.conf.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
 }
 
 /// Looks for a scheduler.
@@ -180,6 +183,7 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
         known,
         devices: devices(system, facts),
         constrains: folder.map(|_| ["yes", "true", "1"].contains(&constrains.to_ascii_lowercase().as_str())),
+        folder: folder.map(PathBuf::from),
         has_task_plugin: plugins.split(',').any(|plugin| plugin.trim().trim_start_matches("task/") == "cgroup"),
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{Answer, ask, names, text};
 use crate::compat::{Database, EngineForm};
-use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, container_host};
+use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, container_host, parts};
 use crate::system::{System, environment};
-use crate::version::AddOnVersion;
+use crate::version::{AddOnVersion, DriverVersion};
 use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub struct Containers {
     pub lost_runtimes: Vec<(PathBuf, String)>,
     /// CDI specifications for NVIDIA's devices.
     pub specs: Vec<CdiSpec>,
-    /// Engines that give GPUs to containers by CDI only, and are older than the first version that reads CDI 0.7.0.
+    /// Engines that give GPUs to containers by CDI, and do not read a specification that is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub old_cdi_readers: Vec<OldCdiReader>,
     /// What the running docker daemon reports. None if it is not asked, or does not answer.
@@ -50,10 +50,7 @@ pub struct DockerDaemon {
     pub has_char_links: bool,
 }
 
-/// The first version of CDI that the database has the engines' first readers for.
-pub const NEW_CDI: [u32; 2] = [0, 7];
-
-/// An engine that does not read specifications of CDI 0.7.0.
+/// An engine that does not read specifications of a version of CDI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct OldCdiReader {
@@ -63,6 +60,13 @@ pub struct OldCdiReader {
     pub version: AddOnVersion,
     /// The first version that does.
     pub first: AddOnVersion,
+    /// The version of CDI. Older evidence is about 0.7.0 alone.
+    #[serde(default = "first_reported")]
+    pub cdi: AddOnVersion,
+}
+
+fn first_reported() -> AddOnVersion {
+    AddOnVersion { major: 0, minor: 7, patch: Some(0), build: None }
 }
 
 /// A CDI specification of devices for containers.
@@ -76,6 +80,9 @@ pub struct CdiSpec {
     pub version: Option<String>,
     /// The devices it describes, `nvidia.com/gpu=0`.
     pub devices: BTreeSet<String>,
+    /// The version of the driver whose files it mounts, by their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverVersion>,
     /// Files that it mounts into containers but that do not exist; or why it cannot be read.
     pub missing: Answer<Vec<PathBuf>>,
 }
@@ -159,7 +166,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
         bare_snap,
         daemon_json,
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
-        old_cdi_readers: if specs.is_empty() { Vec::new() } else { old_cdi_readers(system, database) },
+        old_cdi_readers: if specs.is_empty() { Vec::new() } else { old_cdi_readers(system, database, &specs) },
         specs,
     }
 }
@@ -168,20 +175,24 @@ pub fn containers(system: &System, database: &Database) -> Containers {
 pub fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, PathBuf)> {
     let mut all = Vec::new();
     for engine in &database.engines {
-        let parts = engine.parts().flat_map(|folder| names(system, folder).map(move |name| folder.join(name)));
+        let parts = engine.parts().flat_map(|folder| parts(system, engine, folder));
         all.extend(engine.configs().map(Path::to_path_buf).chain(parts).map(|file| (engine.form, file)));
     }
     all
 }
 
 /// Other engines have the toolkit's runtime, too.
-fn old_cdi_readers(system: &System, database: &Database) -> Vec<OldCdiReader> {
-    let old = |found: InstalledEngine| {
-        let engine = database.engine(found.id).filter(|engine| engine.form == EngineForm::Cdi)?;
-        let (version, first) = (found.version?, engine.reads_new?);
-        (version < first).then(|| OldCdiReader { engine: engine.title.clone(), version, first })
+fn old_cdi_readers(system: &System, database: &Database, specs: &[CdiSpec]) -> Vec<OldCdiReader> {
+    let versions: BTreeSet<AddOnVersion> =
+        specs.iter().filter_map(|spec| spec.version.as_ref()?.parse().ok()).collect();
+    let old = |found: &InstalledEngine, cdi: AddOnVersion| {
+        let (engine, version) = (database.engine(found.id)?, found.version?);
+        let has_no_other = engine.form == EngineForm::Cdi || engine.gpus_by_cdi.is_some_and(|since| version >= since);
+        let first = engine.reads(cdi).filter(|first| has_no_other && version < *first)?;
+        Some(OldCdiReader { engine: engine.title.clone(), version, first, cdi })
     };
-    container_host(system, database, None).engines.into_iter().filter_map(old).collect()
+    let engines = container_host(system, database, None).engines;
+    engines.iter().flat_map(|found| versions.iter().filter_map(|cdi| old(found, *cdi)).collect::<Vec<_>>()).collect()
 }
 
 /// What the running daemon reports; it is not started for that.
@@ -336,14 +347,25 @@ fn spec(system: &System, path: PathBuf, text: &str) -> CdiSpec {
         Ok(spec) => spec,
         Err(e) => {
             let why = e.to_string().lines().next().unwrap_or_default().to_owned();
-            return CdiSpec { path, version: None, devices: BTreeSet::new(), missing: Answer::Failed(why) };
+            let devices = BTreeSet::new();
+            return CdiSpec { path, version: None, devices, driver: None, missing: Answer::Failed(why) };
         }
     };
     let devices = spec.devices.iter().map(|d| format!("{}={}", spec.kind, d.name)).collect();
     let edits = [&spec.container_edits].into_iter().chain(spec.devices.iter().map(|d| &d.container_edits));
-    let mounts = edits.flat_map(|e| e.mounts.iter().flatten()).map(|m| &m.host_path);
-    let missing: BTreeSet<_> = mounts.filter(|path| !system.exists(path)).cloned().collect();
-    CdiSpec { path, version: spec.cdi_version, devices, missing: Answer::Is(missing.into_iter().collect()) }
+    let mounts: BTreeSet<_> = edits.flat_map(|e| e.mounts.iter().flatten()).map(|m| &m.host_path).collect();
+    let driver = mounts.iter().find_map(|path| driver_of(path));
+    let missing: Vec<_> = mounts.into_iter().filter(|path| !system.exists(path)).cloned().collect();
+    CdiSpec { path, version: spec.cdi_version, devices, driver, missing: Answer::Is(missing) }
+}
+
+/// The driver that a library is of: `libcuda.so.580.95.05`. A Jetson has `libcuda.so.1.1`, and the GPU Operator a driver in a container.
+fn driver_of(library: &Path) -> Option<DriverVersion> {
+    const IN_CONTAINER: &str = "/run/nvidia/driver";
+    let name = library.file_name()?.to_str()?;
+    let version = ["libcuda.so.", "libnvidia-ml.so."].iter().find_map(|start| name.strip_prefix(start))?;
+    let driver: DriverVersion = version.parse().ok()?;
+    (driver.branch >= 100 && !library.starts_with(IN_CONTAINER)).then_some(driver)
 }
 
 /// Read only on hosts whose GPUs share memory with the CPU: GH200, GB200, GB300.

@@ -27,6 +27,7 @@ fn slurm_node() -> Slurm {
         devices: Answer::Is(set(&["/dev/nvidia0"])),
         constrains: Some(true),
         has_task_plugin: true,
+        folder: None,
     }
 }
 
@@ -140,6 +141,17 @@ fn jobs_see_only_their_gpus() {
     let (status, cause, commands) = confined(|of| of.constrains = Some(false));
     assert!(status == Status::Warn && cause.contains("ConstrainDevices=yes"), "{cause}");
     assert!(commands[1].contains("ConstrainDevices[[:space:]]*=/Id"), "an older line goes first: {commands:?}");
+    let both = |of: &mut Slurm| {
+        (of.constrains, of.has_task_plugin) = (Some(false), false);
+        of.folder = Some("/etc/slurm-llnl".into());
+    };
+    let (status, cause, commands) = of_slurm(CheckId::GS813, both);
+    assert!(
+        status == Status::Warn && cause.contains("ConstrainDevices=yes") && cause.contains("task/cgroup"),
+        "{cause}"
+    );
+    assert!(commands.iter().all(|command| !command.contains("/etc/slurm/")), "{commands:?}");
+    assert!(commands.contains(&"grep -n TaskPlugin /etc/slurm-llnl/slurm.conf".to_owned()), "{commands:?}");
     let (status, cause, commands) = confined(|of| of.has_task_plugin = false);
     assert!(status == Status::Warn && cause.contains("task/cgroup"), "{cause}");
     assert!(!commands.iter().any(|command| command.contains("cgroup.conf")), "that file is right: {commands:?}");

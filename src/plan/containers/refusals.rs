@@ -3,6 +3,7 @@
 use crate::host::MachineKind;
 use crate::ids::CheckId;
 use crate::plan::context::StepContext;
+use crate::plan::engines::EngineSetup;
 use crate::resolve::{Conflict, ContainerRequest, Hint, Request};
 use crate::text::{all_of, quoted_path};
 
@@ -12,6 +13,7 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     if context.facts.machine.kind == MachineKind::Container {
         return Ok(());
     }
+    not_beside_a_snap(context)?;
     not_without_packages(context)?;
     not_without_user(context)?;
     let Some((setup, broken)) = containers.broken().next() else { return Ok(()) };
@@ -26,6 +28,24 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     Err(Conflict::blocked(CheckId::GS803, sentence)
         .hint(format!("correct the file of {title}, then plan again"))
         .hint(Hint::Command(check)))
+}
+
+/// Refuses packages of an engine beside a snap of it.
+fn not_beside_a_snap(context: &StepContext) -> Result<(), Conflict> {
+    let Some(containers) = context.containers.as_ref() else { return Ok(()) };
+    let is_new = |setup: &&EngineSetup| setup.found.is_none() && containers.host.snaps.contains(&setup.engine.id);
+    let Some(setup) = containers.engines.iter().find(is_new) else { return Ok(()) };
+    let (id, title) = (setup.engine.id, &setup.engine.title);
+    let Some(snap) = &setup.engine.snap else { return Ok(()) };
+    let sentence = format!(
+        "{title} is a snap here ({}): its packages would be a second {title} beside it, without its containers and images (--engine {id})",
+        snap.program
+    );
+    let keep = with(context.request, |asked| asked.engine = None);
+    Err(Conflict::blocked(CheckId::GS803, sentence)
+        .hint("for packages in its place, move its containers and images, remove the snap, then plan again")
+        .hint(Hint::Command(format!("sudo snap remove {}", snap.name)))
+        .hint(Hint::asking("with the snap", keep)))
 }
 
 /// Refuses an engine and a toolkit that no known package installs here.
@@ -65,6 +85,15 @@ fn not_without_packages(context: &StepContext) -> Result<(), Conflict> {
         return Err(Conflict::request(sentence)
             .hint(Hint::asking("without it", with(context.request, |asked| asked.engine = None))));
     }
+    if context.facts.os.package_manager.is_none() && !containers.is_kept {
+        let title = &containers.toolkit.title;
+        let sentence = format!("{title} comes as packages, and no package manager is installed here");
+        let conflict = Conflict::blocked(CheckId::GS803, sentence);
+        return Err(match context.distribution {
+            Some(known) => conflict.hint(format!("{os} has {}: its program was not found", known.package_manager)),
+            None => conflict,
+        });
+    }
     let arch = &context.facts.machine.arch;
     let has_packages = containers.added.is_none_or(|repository| repository.archs.contains_key(arch));
     let comes =
@@ -90,8 +119,14 @@ fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
     let Some(containers) = context.containers.as_ref() else { return Ok(()) };
     let Some(user) = &containers.request.docker_user else { return Ok(()) };
     let without = || Hint::asking("without it", with(context.request, |asked| asked.docker_user = None));
-    if user == "root" {
-        return Err(Conflict::request("root can use every engine already (--docker-user)").hint(without()));
+    if user == "root" || containers.host.user_is_root {
+        let sentence = match user.as_str() {
+            "root" => "root can use every engine already (--docker-user)".to_owned(),
+            other => {
+                format!("{other} is root by another name (uid 0), and can use every engine already (--docker-user)")
+            }
+        };
+        return Err(Conflict::request(sentence).hint(without()));
     }
     if containers.with_group().is_none() {
         let docker = context.known_engines.iter().find(|engine| engine.group.is_some());

@@ -1,10 +1,11 @@
 //! What the user should know of a plan for containers.
 
-use crate::compat::{EngineForm, RestartEffect};
+use crate::compat::{Engine, EngineForm, RestartEffect};
 use crate::host::MachineKind;
 use crate::plan::context::StepContext;
 use crate::plan::engines::{Containers, EngineSetup, keeps_containers, refuses_cdi};
 use crate::text::{all_of, quoted};
+use std::path::Path;
 
 /// The warnings, a sentence or two each.
 pub fn warnings(context: &StepContext) -> Vec<String> {
@@ -78,11 +79,16 @@ fn restart(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let found = setup.found.as_ref().filter(|found| !found.units.is_empty())?;
     let edits: Vec<_> = containers.edits(setup).into_iter().flatten().collect();
     let changed = edits.iter().find(|edit| edit.before.as_ref() != Some(&edit.content))?;
-    let keeps = changed.before.as_deref().is_some_and(keeps_containers);
-    if setup.engine.restart != Some(RestartEffect::EndsContainers) || keeps {
+    let before = changed.before.as_deref().unwrap_or_default();
+    ends_containers(setup.engine, &found.units, &changed.path, before)
+}
+
+/// The same for a file with this text before.
+pub(super) fn ends_containers(engine: &Engine, units: &[String], path: &Path, before: &str) -> Option<String> {
+    if units.is_empty() || engine.restart != Some(RestartEffect::EndsContainers) || keeps_containers(before) {
         return None;
     }
-    let (title, path, units) = (&setup.engine.title, changed.path.display(), all_of(&strs(&found.units)));
+    let (title, path, units) = (&engine.title, path.display(), all_of(&strs(units)));
     Some(format!(
         "{title} restarts ({units}), and its running containers end: those without a restart policy stay down. \
          `\"live-restore\": true` in {path} keeps them running"
@@ -101,8 +107,11 @@ fn cdi(containers: &Containers, setup: &EngineSetup) -> Option<String> {
         return Some(format!("{title} is told not to use CDI (features.cdi), which stays so: --runtime nvidia works"));
     }
     let (version, toolkit) = (setup.version?, containers.version);
-    let reads_new = engine.reads_new.filter(|_| toolkit >= containers.toolkit.newer_specification);
+    let newer = containers.toolkit.newer_specification;
+    let reads_new = engine.reads(newer.cdi).filter(|_| toolkit >= newer.since);
     let least = engine.cdi.filter(|least| version < *least).or(reads_new.filter(|least| version < *least))?;
+    let written =
+        if toolkit >= newer.since { format!(", which can have version {}", newer.cdi) } else { String::new() };
     let title_of_toolkit = &containers.toolkit.title;
     let instead = match engine.form {
         EngineForm::DaemonJson => "; --gpus and --runtime nvidia work",
@@ -110,8 +119,8 @@ fn cdi(containers: &Containers, setup: &EngineSetup) -> Option<String> {
         EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => "; the runtime nvidia works",
     };
     Some(format!(
-        "{title} {version} may not read the CDI specifications of {title_of_toolkit} {toolkit}: NVIDIA's release notes name {least} \
-         as the first version that does{instead}"
+        "{title} {version} may not read the CDI specifications of {title_of_toolkit} {toolkit}{written}: {title} {least} is the first \
+         version that does{instead}"
     ))
 }
 

@@ -1,7 +1,7 @@
 //! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format. Comments and everything else stay.
 
 use super::daemon_json::RUNTIME;
-use super::merge::{Unmergeable, comments_first, table, table_mut, toml};
+use super::merge::{Unmergeable, comments_first, has, remove, table, table_mut, toml};
 use crate::compat::Engine;
 use crate::version::AddOnVersion;
 use std::path::Path;
@@ -74,6 +74,46 @@ pub fn merged(
 /// Whether a configuration of containerd keeps it from serving Kubernetes, as that of the package containerd.io does.
 pub fn serves_no_pods(text: &str) -> bool {
     text.parse().is_ok_and(|doc: DocumentMut| is_disabled(&doc))
+}
+
+/// The text without what a merge added to `before`: NVIDIA's runtime, runc beside it and the setting for CDI. None if nothing but the
+/// version stays.
+///
+/// # Errors
+///
+/// If one of them is no TOML.
+pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, Unmergeable> {
+    let (mut doc, before) = (toml(text)?, toml(before)?);
+    for (_, plugin) in PLUGINS {
+        let of_plugin = ["plugins", plugin];
+        let runtimes = [&of_plugin[..], &["containerd", "runtimes"]].concat();
+        let is_runc = |all: &dyn TableLike| all.len() == 1 && all.contains_key("runtime_type");
+        // Somebody may have given the runc that a merge added more settings.
+        let runc = [&runtimes[..], &["runc"]].concat();
+        let runc = table(&doc, &runc).is_some_and(is_runc).then_some(runc);
+        let ours = [Some([&runtimes[..], &[RUNTIME]].concat()), runc, Some([&of_plugin[..], &["enable_cdi"]].concat())];
+        ours.into_iter().flatten().filter(|path| !has(&before, path)).for_each(|path| remove(&mut doc, &path));
+        let is_left_empty = doc.get("plugins").and_then(|all| all.get(plugin)).is_some_and(|left| !has_values(left));
+        if is_left_empty && !has(&before, &of_plugin) {
+            remove(&mut doc, &of_plugin);
+        }
+    }
+    let after = doc.to_string();
+    let read = toml(&after)?;
+    let has_more = read.iter().any(|(key, item)| key != "version" && has_values(item));
+    Ok(has_more.then_some(after))
+}
+
+/// Whether something is more than tables without keys.
+fn has_values(item: &Item) -> bool {
+    item.as_table_like().is_none_or(|all| all.iter().any(|(_, inner)| has_values(inner)))
+}
+
+/// Whether containers of Kubernetes that name no runtime use NVIDIA's.
+pub fn is_default(text: &str) -> bool {
+    let Ok(doc) = toml(text) else { return false };
+    let name = |plugin| table(&doc, &["plugins", plugin, "containerd"])?.get("default_runtime_name")?.as_str();
+    PLUGINS.iter().any(|(_, plugin)| name(plugin) == Some(RUNTIME))
 }
 
 fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, Unmergeable> {
@@ -195,6 +235,24 @@ mod tests {
             assert!(after.lines().any(|l| l == line), "{line}");
         }
         assert!(main(Some(SECOND_FORMAT), "1.7.24").contains("enable_cdi = true"));
+    }
+
+    #[test]
+    fn what_a_merge_added_is_removed_and_later_changes_stay() {
+        for version in ["1.6.20", "1.7.24"] {
+            let after = main(Some(SECOND_FORMAT), version);
+            assert_eq!(without_ours(&after, SECOND_FORMAT), Ok(Some(SECOND_FORMAT.to_owned())), "{version}");
+            let changed = after.replace("pause:3.9", "pause:3.10");
+            let expected = SECOND_FORMAT.replace("pause:3.9", "pause:3.10");
+            assert_eq!(without_ours(&changed, SECOND_FORMAT), Ok(Some(expected)));
+        }
+        let new = main(None, "1.7.24");
+        assert_eq!(without_ours(&new, ""), Ok(None));
+        let theirs = format!("{new}\n[plugins.x]\na = 1\n");
+        let left = without_ours(&theirs, "").expect("TOML").expect("theirs stays");
+        assert!(left.contains("[plugins.x]\na = 1\n") && !left.contains("cri"), "{left}");
+        let default = SECOND_FORMAT.replace("default_runtime_name = \"runc\"", "default_runtime_name = \"nvidia\"");
+        assert!(is_default(&default) && !is_default(SECOND_FORMAT) && !is_default("["));
     }
 
     #[test]

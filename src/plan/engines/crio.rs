@@ -1,8 +1,8 @@
 //! A file beside CRI-O's configuration, with NVIDIA's runtime.
 
 use super::daemon_json::RUNTIME;
-use super::merge::{Unmergeable, comments_first, table, table_mut, toml};
-use toml_edit::{Item, Table, value};
+use super::merge::{Unmergeable, comments_first, remove, table, table_mut, toml};
+use toml_edit::{DocumentMut, Item, Table, value};
 
 /// The text of the file with the runtime at this path; what another tool wrote there stays.
 ///
@@ -24,6 +24,27 @@ pub fn merged(text: Option<&str>, runtime: &str) -> Result<String, Unmergeable> 
     Ok(format!("{comments}{doc}"))
 }
 
+/// The path of NVIDIA's runtime among the keys.
+const OURS: [&str; 4] = ["crio", "runtime", "runtimes", RUNTIME];
+
+/// The text without the runtime; none if nothing but comments stays.
+///
+/// # Errors
+///
+/// If the file is no TOML.
+pub fn without_ours(text: &str) -> Result<Option<String>, Unmergeable> {
+    let mut doc = toml(text)?;
+    remove(&mut doc, &OURS);
+    let after = doc.to_string();
+    Ok((!comments_first(&after)?.1.is_empty()).then_some(after))
+}
+
+/// Whether containers that name no runtime use NVIDIA's.
+pub fn is_default(text: &str) -> bool {
+    let runtime = |doc: DocumentMut| table(&doc, &OURS[..2])?.get("default_runtime")?.as_str().map(str::to_owned);
+    toml(text).ok().and_then(runtime).is_some_and(|name| name == RUNTIME)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +61,7 @@ mod tests {
             )
         );
         assert_eq!(merged(Some(&text), PATH).as_deref(), Ok(text.as_str()));
+        assert_eq!(without_ours(&text), Ok(None));
     }
 
     #[test]
@@ -50,5 +72,7 @@ mod tests {
         let after = merged(Some(other), PATH).expect("mergeable");
         assert!(after.starts_with(other) && after.contains("[crio.runtime.runtimes.nvidia]"), "{after}");
         assert!(merged(Some("[crio"), PATH).is_err());
+        assert_eq!(without_ours(&after), Ok(Some(format!("{other}\n"))));
+        assert!(is_default(theirs) && !is_default(other));
     }
 }

@@ -69,6 +69,40 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, U
     Ok(after)
 }
 
+/// The text without what a merge added to `before`: the runtime, and CDI if that was not set. Everything else stays. None if
+/// nothing stays.
+///
+/// # Errors
+///
+/// If Docker could not read one of them.
+pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, Unmergeable> {
+    let before = if before.trim().is_empty() { Map::new() } else { object(before)? };
+    let (mark, rest) = text.strip_prefix(MARK).map_or(("", text), |rest| (MARK, rest));
+    let root = CstRootNode::parse(rest, &STRICT).map_err(|e| Unmergeable::new(e.to_string()))?;
+    let top = root.object_value().ok_or_else(|| Unmergeable::new("it is no JSON object"))?;
+    for (section, key) in [("runtimes", RUNTIME), ("features", "cdi")] {
+        let had = before.get(section);
+        let Some(entries) = top.object_value(section).filter(|_| had.is_none_or(|had| had.get(key).is_none())) else {
+            continue;
+        };
+        entries.get(key).into_iter().for_each(|entry| entry.remove());
+        let section = top.get(section).filter(|_| had.is_none() && entries.properties().is_empty());
+        section.into_iter().for_each(|section| section.remove());
+    }
+    let after = format!("{mark}{root}");
+    Ok((!object(&after)?.is_empty()).then_some(after))
+}
+
+/// Whether the file has NVIDIA's runtime.
+pub fn has_runtime(text: &str) -> bool {
+    object(text).is_ok_and(|all| all.get("runtimes").is_some_and(|runtimes| runtimes.get(RUNTIME).is_some()))
+}
+
+/// Whether containers that name no runtime use NVIDIA's.
+pub fn is_default(text: &str) -> bool {
+    object(text).is_ok_and(|all| all.get("default-runtime").is_some_and(|name| name == RUNTIME))
+}
+
 /// The key that is there a second time, in the file or in an object of it, and where. Docker reads both; whoever reads the file may not.
 fn twice(text: &str) -> Option<(String, Unmergeable)> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).ok()?;
@@ -183,6 +217,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_merge_added_is_removed_and_later_changes_stay() {
+        let text = "{\n\t\"runtimes\": {\"crun\": {\"path\": \"/usr/bin/crun\"}},\n\t\"debug\": true\n}\n";
+        let later = merged(text, PATH, true).expect("mergeable").replace("true\n}", "false\n}");
+        let left = without_ours(&later, text).expect("JSON").expect("theirs stays");
+        let read: Value = serde_json::from_str(&left).expect("JSON");
+        assert_eq!(read, json!({"runtimes": {"crun": {"path": "/usr/bin/crun"}}, "debug": true}), "{left}");
+        assert!(left.contains("\"crun\": {\"path\": \"/usr/bin/crun\"}"), "{left}");
+        let whole = merged("", PATH, true).expect("mergeable");
+        assert_eq!(without_ours(&whole, ""), Ok(None));
+        assert!(has_runtime(&whole) && !has_runtime(text) && !is_default(&whole));
+        assert!(is_default("{\"default-runtime\": \"nvidia\"}"));
+    }
+
+    #[test]
     fn an_empty_file_is_written_as_a_whole() {
         for empty in ["", "\n", "  \n"] {
             let after = merged(empty, PATH, false).expect("mergeable");
@@ -257,6 +305,9 @@ mod tests {
             let once = merged(&text, PATH, cdi).expect("mergeable");
             prop_assert_eq!(merged(&once, PATH, cdi).expect("mergeable"), once.clone(), "twice is once");
             let Value::Object(mut after) = serde_json::from_str(&once).expect("JSON") else { panic!("an object") };
+            let back = without_ours(&once, &text).expect("mergeable").unwrap_or_else(|| "{}".to_owned());
+            let Value::Object(back) = serde_json::from_str(&back).expect("JSON") else { panic!("an object") };
+            prop_assert_eq!(&back, &before);
             let runtimes = after.get_mut("runtimes").and_then(Value::as_object_mut).expect("runtimes");
             prop_assert_eq!(&runtimes.remove(RUNTIME).expect("ours")["path"], PATH);
             if !has_runtimes {

@@ -67,6 +67,22 @@ pub fn table<'a>(doc: &'a DocumentMut, path: &[&str]) -> Option<&'a dyn toml_edi
     Some(here)
 }
 
+/// Removes what is at a path of keys. Tables that it leaves empty and that have a header stay.
+pub fn remove(doc: &mut DocumentMut, path: &[&str]) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let mut here: &mut dyn toml_edit::TableLike = doc.as_table_mut();
+    for key in parents {
+        let Some(inner) = here.get_mut(key).and_then(Item::as_table_like_mut) else { return };
+        here = inner;
+    }
+    here.remove(last);
+}
+
+/// Whether there is something at a path of keys.
+pub fn has(doc: &DocumentMut, path: &[&str]) -> bool {
+    path.split_last().is_some_and(|(last, parents)| table(doc, parents).is_some_and(|all| all.contains_key(last)))
+}
+
 /// The table at a path of keys, made if it does not exist. Tables on the way get no header of their own.
 pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut Table, Unmergeable> {
     let mut here = doc.as_table_mut();

@@ -43,7 +43,7 @@ pub const CASES: &[Case] = &[
         "docker's configuration has a comma too many",
         "engine; echo '{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}},}' >/etc/docker/daemon.json",
         &["GS803 fail"],
-        "GS803: sudo dockerd --validate",
+        "GS803: sudo cat -n /etc/docker/daemon.json",
     ),
     sick(
         "docker is told of a runtime that was removed",

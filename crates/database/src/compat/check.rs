@@ -365,7 +365,10 @@ fn engines(database: &Database, c: &mut Checker) {
             c.wrong(&record, "part_of", "is not an engine in the database");
         }
         c.ordered(&record, "cdi", engine.cdi, engine.cdi_by_default);
-        c.ordered(&record, "reads_new", engine.cdi, engine.reads_new);
+        let reads = &engine.reads_cdi;
+        if reads.windows(2).any(|pair| pair[0].cdi >= pair[1].cdi || pair[0].since >= pair[1].since) {
+            c.wrong(&record, "reads_cdi", "is not in the order of both versions");
+        }
         for packages in &engine.packages {
             c.sourced(&record, &packages.sources);
             if packages.package_manager.is_some() != packages.distributions.is_empty() || packages.names.is_empty() {

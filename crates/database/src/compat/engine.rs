@@ -38,6 +38,9 @@ pub struct Engine {
     /// Folders of files that systems have it read, too.
     #[serde(default)]
     pub other_parts: Vec<String>,
+    /// Whether it reads folders in the folder of the added file, too.
+    #[serde(default)]
+    pub nested_parts: bool,
     /// The first version that merges the added file with the main one, key by key.
     #[serde(default)]
     pub drop_in_since: Option<AddOnVersion>,
@@ -71,9 +74,9 @@ pub struct Engine {
     /// The first version that reads them without a setting.
     #[serde(default)]
     pub cdi_by_default: Option<AddOnVersion>,
-    /// The first version that reads the specifications that the toolkit writes since [`ContainerToolkit::newer_specification`].
+    /// The versions of CDI whose specifications it reads, each with the first version that does, oldest first.
     #[serde(default)]
-    pub reads_new: Option<AddOnVersion>,
+    pub reads_cdi: Vec<CdiSince>,
     /// The first version whose option `--gpus` uses a CDI specification, if the host has one, and not the toolkit's hook.
     #[serde(default)]
     pub gpus_by_cdi: Option<AddOnVersion>,
@@ -85,6 +88,16 @@ pub struct Engine {
     pub other_packages: Vec<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// A version of CDI, and the first version of a program that knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CdiSince {
+    /// The version of CDI.
+    pub cdi: AddOnVersion,
+    /// The version of the program.
+    pub since: AddOnVersion,
 }
 
 /// An engine in a snap, which gpusetup does not set up.
@@ -153,6 +166,11 @@ impl Engine {
         own.chain(self.other_parts.iter().map(Path::new))
     }
 
+    /// The first version that reads specifications of this version of CDI; none if no known one does.
+    pub fn reads(&self, cdi: AddOnVersion) -> Option<AddOnVersion> {
+        self.reads_cdi.iter().find(|known| known.cdi >= cdi).map(|known| known.since)
+    }
+
     /// The packages that install it on a distribution; none if no source states any.
     pub fn packages_on(&self, distribution: &Distribution) -> Option<&EnginePackages> {
         let release = format!("{} {}", distribution.id, distribution.version);
@@ -188,8 +206,10 @@ pub struct ContainerToolkit {
     pub cdi_units: Vec<String>,
     /// The first version with these units.
     pub cdi_units_since: AddOnVersion,
-    /// The first version whose CDI specifications older engines cannot read.
-    pub newer_specification: AddOnVersion,
+    /// The CDI specifications that it writes: of its units, and of the command in NVIDIA's guide.
+    pub specifications: Vec<String>,
+    /// The newest version of CDI that its specifications can have, and since when.
+    pub newer_specification: CdiSince,
     /// The links below `/dev/char`.
     pub dev_char: DevChar,
     /// Files of older generations that get in its way.
@@ -242,6 +262,26 @@ impl Database {
 #[cfg(test)]
 mod tests {
     use crate::compat::known;
+
+    #[test]
+    fn an_engine_reads_a_specification_of_a_version_that_it_knows() {
+        let database = known();
+        let first = |engine: &str, cdi: &str| {
+            let engine = database.engine(engine.parse().expect("an id")).expect("known");
+            engine.reads(cdi.parse().expect("a version")).map(|first| first.to_string())
+        };
+        for (engine, cdi, version) in [
+            ("docker", "0.5.0", Some("25.0.0")),
+            ("docker", "1.0.0", Some("28.1.0")),
+            ("podman", "0.4.0", Some("4.1.0")),
+            ("podman", "0.7.0", Some("5.1.0")),
+            ("podman", "1.1.0", None),
+            ("containerd", "0.8.0", Some("1.7.27")),
+            ("cri-o", "1.1.0", Some("1.35.0")),
+        ] {
+            assert_eq!(first(engine, cdi).as_deref(), version, "{engine} and CDI {cdi}");
+        }
+    }
 
     #[test]
     fn an_engine_has_packages_by_distribution_and_manager() {

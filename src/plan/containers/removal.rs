@@ -1,0 +1,151 @@
+//! The removal of NVIDIA's container toolkit: its packages, what engines were told of it, and the CDI specifications that it wrote.
+
+use super::warnings::ends_containers;
+use crate::compat::{ContainerToolkit, Database, Engine, EngineForm};
+use crate::host::{ConfigFile, ContainerHost, Facts};
+use crate::ids::CheckId;
+use crate::operation::{Packages, Remove, Service, WriteFile};
+use crate::plan::context::step;
+use crate::plan::engines::{Original, Restored, is_default, restored};
+use crate::plan::{Act, Step, StepId, Warning};
+use crate::resolve::{Conflict, Hint};
+use crate::sum::sha256;
+use crate::text::{all_of, quoted_path};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What is known of a host whose container toolkit is removed.
+pub struct ContainerRemoval<'a> {
+    /// The facts about engines.
+    pub database: &'a Database,
+    /// The host.
+    pub facts: &'a Facts,
+    /// The installed packages.
+    pub installed: &'a BTreeMap<String, String>,
+    /// The engines' files that gpusetup changed.
+    pub originals: &'a BTreeMap<PathBuf, Original>,
+    /// The CDI specifications that the toolkit wrote.
+    pub specifications: &'a [PathBuf],
+}
+
+impl ContainerRemoval<'_> {
+    /// The step; none if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// If an engine would start no containers without the toolkit, or a file cannot be read.
+    pub fn step(&self, warnings: &mut Vec<Warning>) -> Result<Option<Step>, Conflict> {
+        let Some(toolkit) = self.database.container_toolkit() else { return Ok(None) };
+        let host = self.facts.containers();
+        let mut say = |text: String| warnings.push(Warning { check: CheckId::GS803.into(), text });
+        let packages = self.packages(toolkit);
+        if packages.is_none() && host.toolkit.is_some() {
+            say(format!("no package of {} was found, so its programs stay ({})", toolkit.title, toolkit.program));
+        }
+        let (mut edits, mut restarts) = (Vec::new(), Vec::new());
+        for engine in &self.database.engines {
+            let of_engine = self.edits(engine, &host, &mut say)?;
+            let found = host.engines.iter().find(|found| found.id == engine.id);
+            let detects = engine.form == EngineForm::Detects && packages.is_some();
+            if detects || !of_engine.is_empty() {
+                let units = found.into_iter().flat_map(|found| &found.units);
+                restarts.extend(units.map(|unit| Act::needed(Service::restart(unit))));
+            }
+            edits.extend(of_engine);
+        }
+        let disable = |unit: &String| Act::needed(Service { unit: unit.clone(), enabled: false, restart: false });
+        let rule = Path::new(&toolkit.dev_char.file);
+        let rule = host.file(rule).ok().flatten().map(|_| rule.to_owned());
+        let files = rule.into_iter().chain(self.specifications.iter().cloned());
+        let acts = toolkit.cdi_units.iter().filter(|_| host.refreshes_cdi).map(disable);
+        let acts = acts.chain(edits).chain(packages).chain(files.map(|path| Act::needed(Remove { path })));
+        let acts: Vec<_> = acts.chain(restarts).collect();
+        const WHY: &str = "its packages, what gpusetup told the engines of it, and the CDI specification that it wrote";
+        let title = format!("Remove {}", toolkit.title);
+        Ok((!acts.is_empty()).then(|| step(StepId::ContainerToolkit, title, WHY, acts)))
+    }
+
+    fn packages(&self, toolkit: &ContainerToolkit) -> Option<Act> {
+        let names = toolkit.packages.iter().filter(|name| self.installed.contains_key(*name)).cloned();
+        let names: Vec<_> = names.collect();
+        let manager = self.facts.os.package_manager.filter(|_| !names.is_empty())?;
+        Some(Act::needed(Packages::to_remove(manager, names)))
+    }
+
+    /// The files of an engine as they were before.
+    fn edits(&self, engine: &Engine, host: &ContainerHost, say: &mut impl FnMut(String)) -> Result<Vec<Act>, Conflict> {
+        let mut acts = Vec::new();
+        for path in engine.config.iter().chain(&engine.drop_in).map(Path::new) {
+            let file = match host.file(path) {
+                Ok(Some(file)) => file,
+                Ok(None) => continue,
+                Err(why) => {
+                    say(format!("{} was not looked at for the runtime nvidia: {why}", path.display()));
+                    continue;
+                }
+            };
+            let Some(operation) = self.edit(engine, path, file, say)? else { continue };
+            let found = host.engines.iter().find(|found| found.id == engine.id);
+            found
+                .and_then(|found| ends_containers(engine, &found.units, path, &file.text))
+                .into_iter()
+                .for_each(&mut *say);
+            acts.push(operation);
+        }
+        let named = host.engines.iter().find(|found| found.id == engine.id).and_then(|found| found.runtime_in.as_ref());
+        named.into_iter().for_each(|path| say(stays(engine, path)));
+        Ok(acts)
+    }
+
+    fn edit(
+        &self,
+        engine: &Engine,
+        path: &Path,
+        ConfigFile { text, mode }: &ConfigFile,
+        say: &mut impl FnMut(String),
+    ) -> Result<Option<Act>, Conflict> {
+        let after = restored(engine.form, text, self.originals.get(path)).map_err(|e| {
+            let sentence = format!("NVIDIA's runtime cannot be taken out of {}: {e}", path.display());
+            Conflict::blocked(CheckId::GS803, sentence).hint(format!("correct the file of {}", engine.title))
+        })?;
+        let stays_default = match &after {
+            Restored::Text(after) => is_default(engine.form, after),
+            Restored::Same | Restored::Theirs => is_default(engine.form, text),
+            Restored::Gone => false,
+        };
+        if stays_default {
+            return Err(is_needed(engine, path));
+        }
+        Ok(match after {
+            Restored::Same => None,
+            Restored::Theirs => {
+                say(stays(engine, path));
+                None
+            }
+            Restored::Gone => Some(Act::needed(Remove { path: path.to_owned() })),
+            Restored::Text(content) => {
+                let merged_from = Some(sha256(text));
+                Some(Act::needed(WriteFile { path: path.to_owned(), content, mode: *mode, merged_from }))
+            }
+        })
+    }
+}
+
+/// Without its default runtime, an engine starts no containers.
+fn is_needed(engine: &Engine, path: &Path) -> Conflict {
+    let (title, shown) = (&engine.title, path.display());
+    let sentence = format!("{title} starts every container with NVIDIA's runtime: {shown} makes it the default");
+    let hint = format!("take the default runtime out of this file, restart {title}, then try again");
+    let find = format!("sudo grep -n default.runtime {}", quoted_path(path));
+    Conflict::blocked(CheckId::GS803, sentence).hint(hint).hint(Hint::Command(find))
+}
+
+/// A runtime that gpusetup did not write stays.
+fn stays(engine: &Engine, path: &Path) -> String {
+    let units: Vec<_> = engine.units.iter().take(1).map(String::as_str).collect();
+    format!(
+        "{} has the runtime nvidia, which gpusetup did not write: it stays. Take it out by hand, then `sudo systemctl restart {}`",
+        path.display(),
+        all_of(&units)
+    )
+}
