@@ -21,7 +21,7 @@ const ORDER: &str = "CUDA numbers the GPUs by their speed without CUDA_DEVICE_OR
 
 /// What Apptainer does without being asked: <https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html>.
 const BY_ITSELF: &str = "Apptainer mounts the home directory, /tmp and the working directory, starts there and runs as the \
-                         caller; for the same in Docker, add -v \"$HOME\":\"$HOME\" -v \"$PWD\":\"$PWD\" -w \"$PWD\" \
+                         caller. For the same in Docker, add -v \"$HOME\":\"$HOME\" -v \"$PWD\":\"$PWD\" -w \"$PWD\" \
                          -u \"$(id -u):$(id -g)\"";
 
 /// The request of a command line of Apptainer's or Singularity's.

@@ -1,7 +1,7 @@
 //! Kubernetes' pods, alone or in what has a pod in it.
 
 use super::asked::Asked;
-use super::file::{Named, Variable, asked, of_part, of_variables, texts};
+use super::file_part::{Named, Variable, asked, of_part, of_variables, texts};
 use super::left_out;
 use super::pod_text::PodVariables;
 use super::request::{Gpus, MOST_GPUS, Request};

@@ -485,7 +485,7 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         assert!(refused.err.contains(words), "{check}: {words}: {}", refused.err);
         assert!(["GS203", "GS301"].contains(&check) || refused.err.contains(means), "{check}: {}", refused.err);
         let explained = run(&["explain", check]).out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(explained.contains(means) && explained.contains(&words), "{check}: {explained}");
+        assert!(explained.contains(means) && explained.contains(words), "{check}: {explained}");
         let toolkit = planned(path, value, &["--profile", "toolkit"]);
         assert_eq!(toolkit.code, 0, "{path}: no driver, nothing to refuse: {}", toolkit.err);
     }
