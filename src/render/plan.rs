@@ -23,7 +23,9 @@ pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) 
         out += "\n";
         out.extend(doubtful.into_iter().map(|warning| in_lines(warning, paint, width)));
     }
-    out += &format!("\n{}\n", paint.bold("Steps"));
+    if !plan.steps.is_empty() {
+        out += &format!("\n{}\n", paint.bold("Steps"));
+    }
     for step in &plan.steps {
         out += &if verbose { in_full(step, paint, width) } else { in_a_line(plan, step, paint, width) };
     }
@@ -288,6 +290,10 @@ fn operation(act: &Act, paint: Paint, width: usize) -> String {
 
 fn sums(plan: &Plan, paint: Paint, width: usize) -> String {
     let t = &plan.totals;
+    // Only a removal can have no steps.
+    if plan.steps.is_empty() {
+        return "Nothing to remove: it is not installed.\n".to_owned();
+    }
     if plan.is_converged() {
         return "Nothing to do: everything is already installed.\n".to_owned();
     }

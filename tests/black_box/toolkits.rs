@@ -341,3 +341,10 @@ fn what_nothing_needs_is_found_with_its_size() {
         );
     }
 }
+
+#[test]
+fn a_removal_of_nothing_says_so() {
+    let ran = described().run(&["uninstall", "--driver", "--dry-run"]);
+    assert!(ran.code == 0 && ran.out.contains("Nothing to remove: it is not installed.\n"), "{} {}", ran.out, ran.err);
+    assert!(!ran.out.contains("Steps"), "{}", ran.out);
+}
