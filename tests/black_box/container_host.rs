@@ -420,7 +420,7 @@ fn the_toolkit_alone_is_removed() {
     without_apt(&tree);
     let root = tree.path().to_str().expect("UTF-8").to_owned();
     let removal = |more: &[&str]| run(&[&["uninstall", "--container-toolkit", "--root", &root], more].concat());
-    assert!(removal(&["--dry-run"]).out.contains("Nothing to do"), "nothing is there");
+    assert!(removal(&["--dry-run"]).out.contains("Nothing to remove: it is not installed.\n"), "nothing is there");
     tree.write("etc/cdi/nvidia.yaml", "kind: nvidia.com/gpu\n");
     tree.write(DAEMON, r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#);
     let plan = removal(&["--dry-run", "--json"]).json();
