@@ -84,6 +84,11 @@ pub fn sentence(text: &str, root: &Path) -> String {
     })
 }
 
+/// The same for a host that may be a tree.
+pub fn sentence_on(text: &str, root: Option<&Path>) -> String {
+    root.map_or_else(|| text.to_owned(), |root| sentence(text, root))
+}
+
 /// A sentence in which what begins with `sudo` runs in the tree. Commands of which one acts on hardware or on the running
 /// system stay as they are: here they would act on the machine that they are typed on.
 pub fn in_chroot(text: &str, root: &Path) -> String {

@@ -191,13 +191,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 ..Planner::new(database)
             };
             let machine = facts.machine.kind;
-            let mut request = options.request.request(
-                &options.host.prefix,
-                &options.host.cache,
-                assumed,
-                machine,
-                options.host.root.as_deref(),
-            )?;
+            let mut request = options.request.request_on(&options.host, assumed, machine)?;
             options.request.left_out_layers(machine).into_iter().for_each(super::say);
             let mut facts = facts.clone();
             facts.gpu_states = gpu_states(system, &facts, &request.settings.states);

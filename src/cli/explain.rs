@@ -195,13 +195,7 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
         ..Planner::new(database)
     };
     let machine = facts.machine.kind;
-    let request = options.request.request(
-        &options.host.prefix,
-        &options.host.cache,
-        assumed,
-        machine,
-        options.host.root.as_deref(),
-    )?;
+    let request = options.request.request_on(&options.host, assumed, machine)?;
     let prepared = planner.prepared(facts, request);
     let (facts, mut request) =
         prepared.map_err(|e| locked.not_planned(e, &options.host.again(&options.stock, None)))?;

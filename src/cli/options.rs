@@ -316,7 +316,7 @@ impl HostOptions {
 
     /// A command for the same host, which `--root` may name.
     pub fn here(&self, command: &str) -> String {
-        self.root.as_deref().map_or_else(|| command.to_owned(), |root| tree::sentence(command, root))
+        tree::sentence_on(command, self.root.as_deref())
     }
 
     /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the question is asked, unless

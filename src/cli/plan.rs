@@ -107,13 +107,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let machine = facts.machine.kind;
-    let mut request = options.request.request(
-        &options.host.prefix,
-        &options.host.cache,
-        assumed,
-        machine,
-        options.host.root.as_deref(),
-    )?;
+    let mut request = options.request.request_on(&options.host, assumed, machine)?;
     options.request.left_out_layers(machine).into_iter().for_each(super::say);
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);

@@ -179,7 +179,7 @@ fn path_files(options: &Options, system: &System, unwanted: &Unwanted) -> PathFi
     }
     let mut found = PathFiles::of(system);
     if options.run.unattended && !options.run.yes {
-        found.read.iter_mut().filter(|file| file.is_private).for_each(|file| file.may_change = false);
+        found.read.iter_mut().filter(|file| file.is_private).for_each(|file| file.syntax = None);
     }
     found
 }

@@ -52,8 +52,6 @@ pub struct PathFile {
     pub syntax: Option<Syntax>,
     /// Whether it is in the home of a user.
     pub is_private: bool,
-    /// Whether lines of it may be taken out.
-    pub may_change: bool,
 }
 
 /// The files that were found.
@@ -98,7 +96,7 @@ impl PathFiles {
             Ok(Ok(Some(file))) if file.uid != owner => self.left.push(format!("{shown} belongs to another user")),
             Ok(Ok(Some(file))) => {
                 let (path, text) = (path.to_owned(), file.text);
-                self.read.push(PathFile { path, owner, text, syntax, is_private, may_change: true });
+                self.read.push(PathFile { path, owner, text, syntax, is_private });
             }
             Ok(Err(why)) => self.left.push(why),
             Err(e) => self.left.push(format!("{shown}: {e}")),

@@ -30,11 +30,11 @@ const OPENERS: [&str; 9] = ["then", "do", "else", "{", "(", ")", "&&", "||", "|"
 
 /// What becomes of the lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Scanned {
+struct Scanned {
     /// The lines that go or change.
-    pub edits: Vec<LineEdit>,
+    edits: Vec<LineEdit>,
     /// The numbers of lines that name the toolkit and are left.
-    pub left: Vec<usize>,
+    left: Vec<usize>,
 }
 
 /// The operation that takes the lines out, if there are any, and what is left, as a sentence.
@@ -49,7 +49,7 @@ pub fn edit(file: &PathFile, gone: &[PathBuf]) -> (Option<Act>, Option<String>) 
 
 /// Looks for lines that name one of these directories.
 fn scan(file: &PathFile, gone: &[PathBuf]) -> Scanned {
-    match file.syntax.filter(|_| file.may_change) {
+    match file.syntax {
         None => Scanned { edits: Vec::new(), left: lines_that_name(&file.text, gone) },
         Some(Syntax::Loader) => scan_directories(&file.text, gone),
         Some(Syntax::Environment) => scan_assignments(&file.text, gone, false),
@@ -253,7 +253,7 @@ mod tests {
 
     fn file(syntax: Syntax, text: &str) -> PathFile {
         let (path, text) = (PathBuf::from("/f"), text.to_owned());
-        PathFile { path, owner: 0, text, syntax: Some(syntax), is_private: false, may_change: true }
+        PathFile { path, owner: 0, text, syntax: Some(syntax), is_private: false }
     }
 
     /// Each edit as `old => new`, and the numbers of the lines that are left.

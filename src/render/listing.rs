@@ -10,7 +10,7 @@ use std::path::Path;
 pub fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: usize) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| out += &wrapped(label, text, width);
-    let for_tree = |text: &str| root.map_or_else(|| text.to_owned(), |root| tree::sentence(text, root));
+    let for_tree = |text: &str| tree::sentence_on(text, root);
     if listing.drivers.is_empty() {
         line("  ", "no driver");
     }

@@ -224,7 +224,7 @@ fn one_shell_and_module_files_change_nothing_of_the_host() {
     assert_eq!(link.to_str(), Some("cuda-11.8"));
     let again = tree.run(&["use", "cuda", "--module-files", "/srv/modulefiles"]);
     assert_eq!(again.code, 0, "its own files are written again: {}", again.err);
-    // A site has module files with these names of its own.
+    // The administrator's own module files often have these names.
     for (name, is_link) in [("11.8", false), ("12.4", true)] {
         let theirs = tree.path().join("srv/modulefiles/cuda").join(name);
         std::fs::remove_file(&theirs).expect("removed");

@@ -2,6 +2,7 @@
 
 use super::super::Problem;
 use super::super::settings::SettingsOptions;
+use super::HostOptions;
 use crate::compat::{AddOnId, Database, EngineId, ModuleFlavour};
 use crate::database::age;
 use crate::exit::Exit;
@@ -311,7 +312,22 @@ impl RequestOptions {
         Err(Problem::usage(format!("{option} is for --profile {CONTAINER_HOST}")).attempt(again))
     }
 
-    /// What was asked for, read once and never guessed at again.
+    /// What was asked for on this host.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::request`].
+    pub fn request_on(
+        &self,
+        host: &HostOptions,
+        assumed_gpus: Vec<String>,
+        machine: MachineKind,
+    ) -> Result<Request, Problem> {
+        self.request(&host.prefix, &host.cache, assumed_gpus, machine, host.root.as_deref())
+    }
+
+    /// What was asked for, read once and never guessed at again. Files that the host reads later are those of the tree at `root`, if
+    /// there is one.
     pub fn request(
         &self,
         prefix: &Path,

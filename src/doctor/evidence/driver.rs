@@ -222,7 +222,7 @@ pub struct SignedModules {
     pub replaces: Option<String>,
 }
 
-/// Signed modules that the host could have in place of its own, if Secure Boot is on and no module of the driver is loaded.
+/// The distribution's signed modules that would replace those on the host. Only with Secure Boot on, and while the driver is not loaded.
 pub fn signed_modules(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Option<SignedModules> {
     let (distribution, driver, release) = (distribution?, facts.driver.as_ref()?, facts.kernel()?);
     if facts.secure_boot != SecureBoot::Enabled || facts.driver_is_loaded() == Some(true) {
