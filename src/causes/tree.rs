@@ -1,5 +1,6 @@
 //! Commands for the host in a tree (`--root DIR`): as they are, they would read or change the machine that they are typed on.
 
+use crate::paths::LOGS;
 use crate::text::{quoted, quoted_path};
 use std::path::Path;
 
@@ -72,9 +73,11 @@ pub fn command(text: &str, root: &Path) -> Option<String> {
 /// Programs that change a file which the caller names, and which need not be in the tree.
 const OF_CALLERS: [&str; 4] = ["chown", "chmod", "setfacl", "./gpusetup"];
 
-/// A sentence in which commands may stand: gpusetup gets `--root`, and what begins with `sudo` runs in the tree.
+/// A sentence in which commands may stand: gpusetup gets `--root`, and what begins with `sudo` runs in the tree. The folder of
+/// logs is the tree's.
 pub fn sentence(text: &str, root: &Path) -> String {
-    let text = in_chroot(text, root);
+    let logs = root.join(LOGS.trim_start_matches('/'));
+    let text = in_chroot(text, root).replace(&format!(" is in {LOGS}"), &format!(" is in {}", quoted_path(&logs)));
     // A new installation of a system, or facts, are of another host.
     if ["--root ", "--os ", "--facts "].iter().any(|option| text.contains(option)) {
         return text;
@@ -284,6 +287,8 @@ mod tests {
             "gpusetup resume --root /t continues; run sudo chroot /t apt-get update or sudo gpusetup rollback --root /t"
         );
         assert_eq!(sentence("gpusetup plan --root /t", root), "gpusetup plan --root /t");
+        let logs = sentence("the output of every program is in /var/log/gpusetup", Path::new("t"));
+        assert_eq!(logs, "the output of every program is in t/var/log/gpusetup");
         for text in ["gpusetup plan --os debian-12 --gpu h100", "gpusetup facts --json > FILE"] {
             assert_eq!(sentence(text, root), text);
         }

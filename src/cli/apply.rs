@@ -17,6 +17,7 @@ use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{Facts, gpu_states};
 use crate::ids::CheckId;
+use crate::paths::LOGS;
 use crate::plan::{Plan, why_reboot};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
@@ -80,7 +81,7 @@ impl From<Failure> for Problem {
         match failure {
             Failure::Step(_) | Failure::Verification(_) | Failure::Interrupted(_) => problem
                 .hint("sudo gpusetup resume continues; sudo gpusetup rollback undoes what was done so far")
-                .hint("the output of every program is in /var/log/gpusetup"),
+                .hint(format!("the output of every program is in {LOGS}")),
             Failure::Blocked(_) | Failure::Gone(_) | Failure::Later(_) | Failure::Integrity(_) => problem,
         }
     }

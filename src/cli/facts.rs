@@ -3,7 +3,7 @@
 use super::Problem;
 use super::explain::language::wanted;
 use super::host::{look, look_with_offers, system};
-use super::options::{HostOptions, LanguageOptions, LookOptions};
+use super::options::{HostOptions, IfNoGpu, LanguageOptions, LookOptions};
 use crate::cluster::{self, MigStrategy, Node};
 use crate::compat::Database;
 use crate::exit::Exit;
@@ -31,6 +31,9 @@ pub struct Options {
     /// With --format labels: how MIG devices are offered to pods, as NVIDIA's device plugin is configured
     #[arg(long, value_enum, env = "GPUSETUP_MIG_STRATEGY", default_value = "none")]
     mig_strategy: Strategy,
+    /// What to do when no NVIDIA GPU is found
+    #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
+    if_no_gpu: IfNoGpu,
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
@@ -75,8 +78,25 @@ impl From<Strategy> for MigStrategy {
     }
 }
 
+impl Options {
+    /// Whether this is only that the host has no GPU, which `--if-no-gpu skip` accepts.
+    fn accepts(&self, problem: &Problem) -> bool {
+        problem.exit == Exit::NoGpu && self.if_no_gpu == IfNoGpu::Skip
+    }
+}
+
 /// Prints the facts.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
+    match print(options) {
+        Err(problem) if options.accepts(&problem) => {
+            super::say("this host has no NVIDIA GPU: nothing to print (--if-no-gpu skip)");
+            Ok(Exit::Done)
+        }
+        ended => ended,
+    }
+}
+
+fn print(options: &Options) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     if options.gpus {
         let (facts, _) = look(&options.host, database)?;
@@ -130,6 +150,11 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
     }
     let machine = system.read_text(MACHINE).ok().flatten();
     let node = Node { facts: &facts, table: table.as_ref(), machine: machine.as_deref().map(str::trim) };
+    if let Some(model) = node.model_of_several() {
+        super::say(&format!(
+            "the GPUs are of several models: the labels nvidia.com/gpu.* describe those of one, {model}"
+        ));
+    }
     let labels = cluster::labels(&node, database, options.mig_strategy.into());
     super::print(&labels.iter().map(|(name, value)| format!("{name}={value}\n")).collect::<String>())
 }
@@ -149,7 +174,11 @@ const MACHINE: &str = "/sys/class/dmi/id/product_name";
 
 /// Prints what the driver reports about the GPUs.
 fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Problem> {
-    let table = told(system, facts, "--gpus")?;
+    let table = match told(system, facts, "--gpus") {
+        // JSON has no GPUs then.
+        Err(problem) if options.look.json && options.accepts(&problem) => GpuTable::default(),
+        told => told?,
+    };
     let report = report(system, table);
     if options.look.json {
         super::print_json(&report)?;
@@ -185,7 +214,7 @@ fn told(system: &System, facts: &Facts, option: &str) -> Result<GpuTable, Proble
 fn silent(system: &System, facts: &Facts, why: &str, option: &str) -> Problem {
     if !system.is_live() {
         let problem = Problem::usage(format!("{option} asks the running driver: {why}"));
-        return problem.attempt(format!("gpusetup facts {option}"));
+        return problem.attempt(format!("gpusetup facts {option}  # on the machine that runs this tree"));
     }
     if facts.gpus.is_empty() && !matches!(facts.machine.kind, MachineKind::Wsl2 | MachineKind::Jetson) {
         let problem = Problem::new(Exit::NoGpu, "this host has no NVIDIA GPU whose driver could be asked");

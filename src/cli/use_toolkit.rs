@@ -1,5 +1,7 @@
 //! `gpusetup use`: makes an installed toolkit the default one, for the host or for one shell, or writes module files.
 
+mod module_files;
+
 use super::host::{look, must_be_a_host, system};
 use super::options::{HostOptions, LookOptions, RunOptions, toolkit_name};
 use super::run::{Ended, agreed, begin, propose, show, tell_result, writing};
@@ -7,17 +9,14 @@ use super::{Problem, say};
 use crate::apply;
 use crate::apply::result::Ending;
 use crate::exit::Exit;
-use crate::host::Toolkit;
 use crate::plan::{Plan, installed_toolkit};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
-use crate::render::toolkit_shell::{MODULE_MARK, SearchPaths, Shell, exports, module_file};
+use crate::render::toolkit_shell::{SearchPaths, Shell, exports};
 use crate::resolve::Request;
-use crate::system::trust::Trust;
-use crate::system::{Node, System, environment, input, output};
+use crate::system::{System, environment};
 use crate::text::quoted_path;
 use crate::version::{CudaVersion, Requirement};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Flags of `use`.
@@ -113,14 +112,15 @@ fn plan(options: &Options, wanted: &Requirement<CudaVersion>) -> Result<(Plan, C
         cache: host.cache.clone(),
         ..Request::no_wishes(jiff::Timestamp::now().to_string())
     };
-    let version = installed_toolkit(&facts, wanted)?.version;
+    let version = installed_toolkit(database, &facts, wanted)?.version;
     Ok((Planner::new(database).switch(facts, wanted, request)?, version))
 }
 
 /// Prints the lines for one shell.
 fn print_exports(options: &Options, wanted: &Requirement<CudaVersion>, shell: Shell) -> Result<Exit, Problem> {
-    let (facts, _) = look(&options.host, options.host.database()?)?;
-    let toolkit = installed_toolkit(&facts, wanted)?;
+    let database = options.host.database()?;
+    let (facts, _) = look(&options.host, database)?;
+    let toolkit = installed_toolkit(database, &facts, wanted)?;
     let link = options.host.prefix.join("cuda");
     let others: Vec<_> = facts
         .toolkits
@@ -135,9 +135,6 @@ fn print_exports(options: &Options, wanted: &Requirement<CudaVersion>, shell: Sh
     Ok(Exit::Done)
 }
 
-/// Bytes of a module file at most.
-const LARGEST_MODULE_FILE: u64 = 1 << 20;
-
 /// What `use --module-files --json` prints.
 #[derive(serde::Serialize)]
 struct Written {
@@ -147,42 +144,22 @@ struct Written {
 
 /// Writes the module files of all toolkits, or of the one that is named.
 fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
-    let (facts, _) = look(&options.host, options.host.database()?)?;
+    let database = options.host.database()?;
+    let (facts, _) = look(&options.host, database)?;
     let toolkits = match &options.version {
-        Some(wanted) => vec![installed_toolkit(&facts, wanted)?],
+        Some(wanted) => vec![installed_toolkit(database, &facts, wanted)?],
         None => facts.toolkits.iter().filter(|toolkit| toolkit.has_own_directory()).collect(),
     };
     if toolkits.is_empty() {
         return Err(Problem::usage("no toolkit is installed, so there is no module file to write"));
     }
-    let system = system(&options.host);
     if let Some(root) = options.host.root.as_deref().filter(|_| folder.is_relative()) {
         let version = options.version.as_ref().map(|wanted| format!(" {wanted}")).unwrap_or_default();
         let (folder, root) = (quoted_path(&Path::new("/").join(folder)), quoted_path(root));
         return Err(Problem::usage("with --root, the folder of --module-files begins with / and is one of the tree")
             .attempt(format!("gpusetup use cuda{version} --module-files {folder} --root {root}")));
     }
-    let folder = folder.join("cuda");
-    let place = |toolkit: &Toolkit| folder.join(toolkit.version.series().to_string());
-    let module_files: Vec<_> = toolkits.iter().map(|toolkit| place(toolkit)).collect();
-    if let Some(path) = module_files.iter().find(|path| is_of_others(&system, path)) {
-        let sentence = format!("{} is not of gpusetup, and stays; nothing was written", path.display());
-        return Err(Problem::new(Exit::Blocked, sentence).hint("name another folder, or move the file away"));
-    }
-    let failed = |path: &Path, e: io::Error| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
-    let made = match system.is_live() {
-        true => output::make_directories(&folder),
-        false => system.make_directories(&folder, 0o755).map(drop),
-    };
-    made.map_err(|e| failed(&folder, e))?;
-    for (toolkit, path) in toolkits.iter().zip(&module_files) {
-        let text = module_file(toolkit);
-        let written = match system.is_live() {
-            true => output::write(path, text.as_bytes()),
-            false => system.write(path, text.as_bytes(), 0o644),
-        };
-        written.map_err(|e| failed(path, e))?;
-    }
+    let module_files = module_files::write(&system(&options.host), &toolkits, folder)?;
     if options.look.json {
         super::print_json(&Written { schema: "gpusetup.module-files/1", module_files })?;
         return Ok(Exit::Done);
@@ -192,17 +169,16 @@ fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
     Ok(Exit::Done)
 }
 
-/// Whether something stands there that gpusetup did not write: a link, or a file without its mark.
-fn is_of_others(system: &System, path: &Path) -> bool {
-    let text = match system.is_live() {
-        true if !output::is_taken(path) => return false,
-        true if input::is_link(path) => return true,
-        true => input::text(path, LARGEST_MODULE_FILE, &Trust::Anybody).ok(),
-        false => match system.node(path) {
-            Ok(Node::Absent) => return false,
-            Ok(Node::File { .. }) => system.read_text(path).ok().flatten(),
-            _ => return true,
-        },
-    };
-    text.is_none_or(|text| !text.lines().any(|line| line == MODULE_MARK))
+impl From<module_files::Failure> for Problem {
+    fn from(failure: module_files::Failure) -> Self {
+        match failure {
+            module_files::Failure::OfOthers(path) => {
+                let sentence = format!("{} is not of gpusetup, and stays; nothing was written", path.display());
+                Self::new(Exit::Blocked, sentence).hint("name another folder, or move the file away")
+            }
+            module_files::Failure::Unwritten(path, e) => {
+                Self::unexpected(format!("cannot write {}: {e}", path.display()))
+            }
+        }
+    }
 }

@@ -122,6 +122,13 @@ impl Labels {
 }
 
 impl<'a> Node<'a> {
+    /// The model that the labels describe, if the GPUs are of several.
+    pub fn model_of_several(&self) -> Option<&'a str> {
+        let gpus = self.gpus();
+        let model = described(&gpus)?.name;
+        gpus.iter().any(|gpu| gpu.name != model).then_some(model)
+    }
+
     fn gpus(&self) -> Vec<NodeGpu<'a>> {
         let Some(table) = self.table else {
             let each = self.facts.gpus.iter().map(|gpu| NodeGpu {
@@ -208,13 +215,10 @@ impl<'a> Node<'a> {
 /// The labels of whole GPUs. A node with several models has those of the one of which there are the most; the discovery takes any
 /// of them. Whole GPUs come before those that are cut into MIG devices.
 fn of_gpus(gpus: &[NodeGpu], database: &Database, labels: &mut Labels) {
-    let count = |gpu: &NodeGpu| gpus.iter().filter(|other| other.name == gpu.name).count();
-    let whole = gpus.iter().filter(|gpu| gpu.devices.is_none());
-    // Of equal ones the first: `max_by_key` takes the last.
-    let Some(gpu) = whole.rev().max_by_key(|gpu| count(gpu)).or(gpus.first()) else { return };
+    let Some(gpu) = described(gpus) else { return };
     // Those that are cut cannot be shared.
     let replicas = u32::from(gpu.devices.is_none());
-    labels.resource("gpu", gpu.is_product.then(|| value(gpu.name)), count(gpu), replicas, "none");
+    labels.resource("gpu", gpu.is_product.then(|| value(gpu.name)), alike(gpus, gpu), replicas, "none");
     if let Some(size) = gpu.memory_mebibytes {
         labels.add("gpu.memory", size);
     }
@@ -223,6 +227,18 @@ fn of_gpus(gpus: &[NodeGpu], database: &Database, labels: &mut Labels) {
         labels.add("gpu.compute.major", capability.major);
         labels.add("gpu.compute.minor", capability.minor);
     }
+}
+
+/// The GPU that the labels describe: one of the model of which there are the most, whole if any is.
+fn described<'g, 'a>(gpus: &'g [NodeGpu<'a>]) -> Option<&'g NodeGpu<'a>> {
+    let whole = gpus.iter().filter(|gpu| gpu.devices.is_none());
+    // Of equal ones the first: `max_by_key` takes the last.
+    whole.rev().max_by_key(|gpu| alike(gpus, gpu)).or(gpus.first())
+}
+
+/// How many have the model of this one.
+fn alike(gpus: &[NodeGpu], gpu: &NodeGpu) -> usize {
+    gpus.iter().filter(|other| other.name == gpu.name).count()
 }
 
 /// MIG devices in the place of GPUs; if they are not all alike, labels that no pod asks for.

@@ -4,6 +4,7 @@ use super::reader::Reader;
 use super::{MachineKind, Os};
 use crate::compat::{Database, InitramfsTool, PlatformDriver};
 use crate::packages;
+use crate::system::System;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -65,20 +66,32 @@ fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
     any(&["/usr/bin/mkinitcpio"]).then_some(InitramfsTool::Mkinitcpio)
 }
 
-/// ostree shows by a file written at boot and by its repository; openSUSE's transactional systems by their tool.
-const IMAGES: [&str; 3] = ["/run/ostree-booted", REPOSITORY, "/usr/sbin/transactional-update"];
+/// ostree shows by a file written at boot, by its repository and by its link; openSUSE's transactional systems by their tool.
+const IMAGES: [&str; 4] = ["/run/ostree-booted", REPOSITORY, OSTREE_LINK, "/usr/sbin/transactional-update"];
 
 const REPOSITORY: &str = "/sysroot/ostree/repo";
 
+/// The link to `sysroot/ostree` that every system of ostree has. In a tree it is the only sign: `/run` is empty there, and
+/// nothing is mounted at `/sysroot`, so that the link leads nowhere.
+const OSTREE_LINK: &str = "/ostree";
+
 /// Files of an image itself. In a container, they show an image that is being built, which packages can change.
-const IN_IMAGES: [&str; 2] = [REPOSITORY, "/usr/share/ublue-os/image-info.json"];
+const IN_IMAGES: [&str; 3] = [REPOSITORY, OSTREE_LINK, "/usr/share/ublue-os/image-info.json"];
 
 /// The files found that show an image-based system, or one with its vendor's driver.
 fn signs(reader: &Reader, database: &Database, kind: MachineKind) -> Vec<PathBuf> {
     let in_image = |path: &Path| IN_IMAGES.iter().any(|file| path == Path::new(file));
     let counts = |path: &&Path| kind != MachineKind::Container || !in_image(path);
     let all: BTreeSet<&Path> = IMAGES.iter().map(Path::new).chain(database.platform_files()).collect();
-    all.into_iter().filter(counts).filter(|path| reader.system.exists(path)).map(Path::to_owned).collect()
+    all.into_iter().filter(counts).filter(|path| is_there(reader.system, path)).map(Path::to_owned).collect()
+}
+
+/// Whether a sign is there. An ordinary system may have a folder with the name of ostree's link.
+fn is_there(system: &System, path: &Path) -> bool {
+    match path == Path::new(OSTREE_LINK) {
+        true => system.link_target(path).is_some_and(|target| target.ends_with("sysroot/ostree")),
+        false => system.exists(path),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Files in which guides have people name a toolkit: those that login shells read, and those of the loader. Read only to take such
-//! lines out.
+//! Files in which guides have people name a toolkit: those that login shells read, those of the loader, and module files. Read
+//! only to take such lines out, or to name them.
 
 use crate::paths::{LOADER_PATH, PROFILE};
 use crate::system::System;
@@ -31,6 +31,14 @@ const FOLDERS: [(&str, &str, Option<Syntax>); 3] = [
     ("/etc/profile.d", ".sh", Some(Syntax::Shell)),
     ("/etc/profile.d", ".csh", None),
     ("/etc/ld.so.conf.d", ".conf", Some(Syntax::Loader)),
+];
+/// The folders for `cuda` in the MODULEPATH that packages of Lmod and Environment Modules set: three of RHEL, one of Debian.
+/// Their files are looked at and not edited.
+const MODULE_FILES: [&str; 4] = [
+    "/etc/modulefiles/cuda",
+    "/usr/share/modulefiles/cuda",
+    "/usr/share/Modules/modulefiles/cuda",
+    "/usr/share/modules/modulefiles/cuda",
 ];
 /// The file in a home.
 const OF_HOME: &str = ".bashrc";
@@ -74,6 +82,7 @@ impl PathFiles {
             let others = paths.filter(|path| ![PROFILE, LOADER_PATH].iter().any(|ours| path == Path::new(ours)));
             others.for_each(|path| all.add(on, &path, 0, false, syntax));
         }
+        MODULE_FILES.iter().for_each(|folder| all.add_module_files(on, Path::new(folder)));
         for (home, uid) in homes(on) {
             if on.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
@@ -87,6 +96,19 @@ impl PathFiles {
             ONLY_READ.iter().for_each(|name| all.add(on, &home.join(name), uid, true, None));
         }
         all
+    }
+
+    /// Adds what can be read of a folder of module files; links among them are other names of them.
+    fn add_module_files(&mut self, on: &System, folder: &Path) {
+        let paths = on.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+        let files = paths.filter_map(|path| Some((on.editable(&path).ok()?.ok()??, path)));
+        self.read.extend(files.map(|(file, path)| PathFile {
+            path,
+            owner: file.uid,
+            text: file.text,
+            syntax: None,
+            is_private: false,
+        }));
     }
 
     fn add(&mut self, on: &System, path: &Path, owner: u32, is_private: bool, syntax: Option<Syntax>) {
@@ -132,6 +154,9 @@ mod tests {
         }
         on.make_directories("/etc", 0o755).expect("made");
         on.link("/home/link", Path::new("/root")).expect("linked");
+        on.make_directories("/usr/share/modulefiles/cuda/old", 0o755).expect("made");
+        on.write("/usr/share/modulefiles/cuda/11.8", b"#%Module1.0\n", 0o644).expect("written");
+        on.link("/usr/share/modulefiles/cuda/default", Path::new("11.8")).expect("linked");
         let passwd = format!(
             "ann:x:{of_people}:1:Ann:/home/ann:/bin/bash\nd:x:999:1::/home/daemon:/x\nl:x:{of_people}:1::/home/link:/x\nbad\n\
              e:x:1001:1::/home/ann/else:/x\n"
@@ -140,7 +165,7 @@ mod tests {
         on.link("/home/ann/.profile", Path::new("/root/.bashrc")).expect("linked");
         let found = PathFiles::of(&on);
         let read: Vec<_> = found.read.iter().map(|file| file.path.display().to_string()).collect();
-        assert_eq!(read, ["/home/ann/.bashrc"]);
+        assert_eq!(read, ["/usr/share/modulefiles/cuda/11.8", "/home/ann/.bashrc"]);
         assert_eq!(found.left, ["/home/ann/.profile is a link to /root/.bashrc"]);
     }
 }

@@ -25,8 +25,8 @@ const LISTS: [&str; 9] = [
 /// Variables that name the directory of a toolkit.
 const HOMES: [&str; 6] =
     ["CUDA_HOME", "CUDADIR", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR", "CUDA_INSTALL_PATH"];
-/// How lines end behind which a shell expects a command: without one the file could not be read.
-const OPENERS: [&str; 9] = ["then", "do", "else", "{", "(", ")", "&&", "||", "|"];
+/// How lines end behind which a shell expects a command: without one the file could not be read. `elif` ends like `if`.
+const OPENERS: [&str; 13] = ["if", "while", "until", "!", "then", "do", "else", "{", "(", ")", "&&", "||", "|"];
 
 /// What becomes of the lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,9 +37,29 @@ struct Scanned {
     left: Vec<usize>,
 }
 
-/// The operation that takes the lines out, if there are any, and what is left, as a sentence.
-pub fn edit(file: &PathFile, gone: &[PathBuf]) -> (Option<Act>, Option<String>) {
-    let Scanned { edits, left } = scan(file, gone);
+/// What becomes of a line.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It does not name the toolkit.
+    Other,
+    /// It names the toolkit and is left.
+    Left,
+    /// It changes to this, or goes.
+    Changed(Option<String>),
+}
+
+/// The variables that files of the system set to one of these directories: other files find them set.
+pub fn inherited(files: &[PathFile], gone: &[PathBuf]) -> BTreeSet<String> {
+    let of_system = files.iter().filter(|file| !file.is_private);
+    let setting = of_system.filter(|file| matches!(file.syntax, Some(Syntax::Shell | Syntax::Environment)));
+    let assignments = setting.flat_map(|file| file.text.lines()).filter_map(|line| Assignment::read(line, true));
+    assignments.filter(|set| set.is_of_home() && set.names(gone)).map(|set| set.name.to_owned()).collect()
+}
+
+/// The operation that takes the lines out, if there are any, and what is left, as a sentence. `inherited` are variables that
+/// other files set to one of the directories.
+pub fn edit(file: &PathFile, gone: &[PathBuf], inherited: &BTreeSet<String>) -> (Option<Act>, Option<String>) {
+    let Scanned { edits, left } = scan(file, gone, inherited);
     let act = (!edits.is_empty()).then(|| Act::needed(EditFile { path: file.path.clone(), owner: file.owner, edits }));
     let numbers: Vec<_> = left.iter().map(ToString::to_string).collect();
     let lines = if numbers.len() == 1 { "line" } else { "lines" };
@@ -48,17 +68,17 @@ pub fn edit(file: &PathFile, gone: &[PathBuf]) -> (Option<Act>, Option<String>) 
 }
 
 /// Looks for lines that name one of these directories.
-fn scan(file: &PathFile, gone: &[PathBuf]) -> Scanned {
+fn scan(file: &PathFile, gone: &[PathBuf], inherited: &BTreeSet<String>) -> Scanned {
     match file.syntax {
-        None => Scanned { edits: Vec::new(), left: lines_that_name(&file.text, gone) },
+        None => Scanned { edits: Vec::new(), left: lines_that_name(&file.text, gone, inherited) },
         Some(Syntax::Loader) => scan_directories(&file.text, gone),
-        Some(Syntax::Environment) => scan_assignments(&file.text, gone, false),
-        Some(Syntax::Shell) => scan_assignments(&file.text, gone, true),
+        Some(Syntax::Environment) => scan_assignments(&file.text, gone, inherited, false),
+        Some(Syntax::Shell) => scan_assignments(&file.text, gone, inherited, true),
     }
 }
 
-fn lines_that_name(text: &str, gone: &[PathBuf]) -> Vec<usize> {
-    let is_one = |line: &&str| !is_comment(line) && mentions(line, gone);
+fn lines_that_name(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>) -> Vec<usize> {
+    let is_one = |line: &&str| !is_comment(line) && (mentions(line, gone) || uses(line, inherited));
     (1..).zip(text.lines()).filter(|(_, line)| is_one(line)).map(|(number, _)| number).collect()
 }
 
@@ -72,37 +92,31 @@ fn scan_directories(text: &str, gone: &[PathBuf]) -> Scanned {
 }
 
 /// Looks through a file that sets variables.
-fn scan_assignments(text: &str, gone: &[PathBuf], is_shell: bool) -> Scanned {
-    let lines: Vec<_> = text.lines().collect();
-    let whole = if is_shell { whole_lines(text) } else { vec![true; lines.len()] };
+fn scan_assignments(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>, is_shell: bool) -> Scanned {
+    let verdicts = verdicts(text, gone, inherited, is_shell);
     // An edit is of every line with this text.
-    let in_others: BTreeSet<_> =
-        lines.iter().zip(&whole).filter(|(_, whole)| !**whole).map(|(line, _)| *line).collect();
-    let commands = lines.iter().copied().filter(|line| !in_others.contains(line));
-    let homes = home_variables(commands, gone);
+    let mut first = BTreeMap::new();
+    let differing =
+        text.lines().zip(&verdicts).filter(|(line, verdict)| *first.entry(*line).or_insert(*verdict) != *verdict);
+    let differing: BTreeSet<_> = differing.map(|(line, _)| line).collect();
     let (mut edits, mut left) = (BTreeMap::<String, Option<String>>::new(), Vec::new());
     let mut before = "";
-    for (number, line) in (1..).zip(&lines) {
-        let is_alone = !in_others.contains(line);
-        let concerned = !is_comment(line) && (mentions(line, gone) || uses(line, &homes));
-        let changed =
-            Assignment::read(line, is_shell).filter(|_| concerned && is_alone).and_then(|a| a.without(gone, &homes));
-        match changed {
-            Some(Some(new)) => {
-                edits.insert((*line).to_owned(), Some(new));
+    for (number, (line, verdict)) in (1..).zip(text.lines().zip(&verdicts)) {
+        match verdict {
+            Verdict::Changed(Some(new)) if !differing.contains(line) => {
+                edits.insert(line.to_owned(), Some(new.clone()));
                 before = line;
             }
-            Some(None) => {
-                let holds = is_shell && OPENERS.iter().any(|opener| before.ends_with(opener));
+            Verdict::Changed(None) if !differing.contains(line) => {
                 let indent = &line[..line.len() - line.trim_start().len()];
-                let new = edits.entry((*line).to_owned()).or_default();
-                if holds {
+                let new = edits.entry(line.to_owned()).or_default();
+                if is_shell && expects_command(before) {
                     *new = Some(format!("{indent}:"));
                     before = ":";
                 }
             }
-            None => {
-                if concerned {
+            _ => {
+                if *verdict != Verdict::Other {
                     left.push(number);
                 }
                 if !line.trim().is_empty() && !is_comment(line) {
@@ -112,6 +126,70 @@ fn scan_assignments(text: &str, gone: &[PathBuf], is_shell: bool) -> Scanned {
         }
     }
     Scanned { edits: edits.into_iter().map(|(old, new)| LineEdit { old, new }).collect(), left }
+}
+
+/// What becomes of each line, by itself and by what the lines before it set.
+fn verdicts(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>, is_shell: bool) -> Vec<Verdict> {
+    let whole = if is_shell { whole_lines(text) } else { vec![true; text.lines().count()] };
+    let mut homes = Homes { uncertain: inherited.clone(), ..Homes::default() };
+    let mut verdict = |(line, is_whole): (&str, bool)| {
+        let assignment = Assignment::read(line, is_shell).filter(|_| is_whole);
+        let verdict = homes.verdict(line, assignment.as_ref(), gone);
+        homes.pass(line, assignment.as_ref(), gone);
+        verdict
+    };
+    text.lines().zip(whole).map(&mut verdict).collect()
+}
+
+/// The variables, such as `CUDA_HOME`, that name one of the directories at a line.
+#[derive(Default)]
+struct Homes {
+    /// Those that a line above sets, with only assignments between.
+    certain: BTreeSet<String>,
+    /// Those that something between may have set again, and those that another file sets.
+    uncertain: BTreeSet<String>,
+}
+
+impl Homes {
+    /// What becomes of a line; `assignment` is what it is, if it is one.
+    fn verdict(&self, line: &str, assignment: Option<&Assignment>, gone: &[PathBuf]) -> Verdict {
+        let is_uncertain = uses(line, &self.uncertain);
+        if is_comment(line) || !(is_uncertain || mentions(line, gone) || uses(line, &self.certain)) {
+            return Verdict::Other;
+        }
+        let certain = assignment.filter(|_| !is_uncertain);
+        certain.and_then(|set| set.without(gone, &self.certain)).map_or(Verdict::Left, Verdict::Changed)
+    }
+
+    /// Goes on to the next line.
+    fn pass(&mut self, line: &str, assignment: Option<&Assignment>, gone: &[PathBuf]) {
+        match assignment {
+            Some(set) if set.is_of_home() => {
+                self.certain.remove(set.name);
+                self.uncertain.remove(set.name);
+                self.certain.extend(set.names(gone).then(|| set.name.to_owned()));
+            }
+            Some(_) => {}
+            None if sets_nothing(line) => {}
+            None => self.uncertain.append(&mut self.certain),
+        }
+    }
+}
+
+/// Whether a line surely sets no variable: blank, a comment, or `export` of names. Any command may be a function that does.
+fn sets_nothing(line: &str) -> bool {
+    let is_name = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let mut words = line.split_whitespace();
+    match words.next() {
+        Some("export") => words.all(is_name),
+        first => first.is_none_or(|word| word.starts_with('#')),
+    }
+}
+
+/// Whether a shell expects a command in the line after this one.
+fn expects_command(before: &str) -> bool {
+    let code = before.split_once(" #").map_or(before, |(code, _)| code.trim_end());
+    OPENERS.iter().any(|opener| before.ends_with(opener) || code.ends_with(opener))
 }
 
 fn is_comment(line: &str) -> bool {
@@ -130,15 +208,6 @@ fn mentions(text: &str, gone: &[PathBuf]) -> bool {
         text.match_indices(&*path)
             .any(|(at, _)| !text[at + path.len()..].starts_with(is_of_name) && !is_inner(&text[..at]))
     })
-}
-
-/// The variables that these lines set to one of the directories, and to nothing else.
-fn home_variables<'l>(lines: impl Iterator<Item = &'l str>, gone: &[PathBuf]) -> BTreeSet<String> {
-    let is_gone = |value: &str| gone.iter().any(|path| Path::new(value) == path);
-    let of_homes = lines.filter_map(|line| Assignment::read(line, true)).filter(|a| HOMES.contains(&a.name));
-    let (ours, others): (Vec<_>, Vec<_>) = of_homes.partition(|a| is_gone(a.value));
-    let is_other = |name: &str| others.iter().any(|a| a.name == name);
-    ours.iter().filter(|a| !is_other(a.name)).map(|a| a.name.to_owned()).collect()
 }
 
 /// Whether a line has `$CUDA_HOME/` of such a variable.
@@ -181,9 +250,19 @@ impl<'a> Assignment<'a> {
         (value.chars().all(is_plain) && is_end).then_some(Self { start, name, quote, value, end })
     }
 
+    /// Whether it sets a variable such as `CUDA_HOME`.
+    fn is_of_home(&self) -> bool {
+        HOMES.contains(&self.name)
+    }
+
+    /// Whether its value is one of these directories.
+    fn names(&self, gone: &[PathBuf]) -> bool {
+        gone.iter().any(|path| Path::new(self.value) == path)
+    }
+
     /// The line without these directories; the inner none if nothing is left of it. None if it is not certain what it says.
     fn without(&self, gone: &[PathBuf], homes: &BTreeSet<String>) -> Option<Option<String>> {
-        if HOMES.contains(&self.name) {
+        if self.is_of_home() {
             return is_in(self.value, gone, homes).then_some(None);
         }
         if !LISTS.contains(&self.name) {
@@ -258,7 +337,7 @@ mod tests {
 
     /// Each edit as `old => new`, and the numbers of the lines that are left.
     fn scanned(syntax: Syntax, text: &str) -> (Vec<String>, Vec<usize>) {
-        let Scanned { edits, left } = scan(&file(syntax, text), &["/usr/local/cuda-11.2".into()]);
+        let Scanned { edits, left } = scan(&file(syntax, text), &["/usr/local/cuda-11.2".into()], &BTreeSet::new());
         let shown =
             |edit: LineEdit| format!("{} => {}", edit.old.trim(), edit.new.unwrap_or_else(|| "gone".to_owned()));
         (edits.into_iter().map(shown).collect(), left)
@@ -315,6 +394,7 @@ mod tests {
             "export PATH=/usr/local/cuda-11.2/bin:$PATH \\",
             "cat <<EOF\nexport PATH=/usr/local/cuda-11.2/bin:$PATH\nEOF",
             "x='\nexport PATH=/usr/local/cuda-11.2/bin:$PATH\n'",
+            "x=${y:-\nexport PATH=/usr/local/cuda-11.2/bin:$PATH\n}",
         ] {
             let (edits, left) = scanned(Syntax::Shell, line);
             assert_eq!((edits, left.len()), (vec![], 1), "{line}");
@@ -324,6 +404,47 @@ mod tests {
         assert_eq!(scanned(Syntax::Shell, &twice), (vec![], vec![2, 4]), "an edit would take both");
         let behind = format!("cat <<EOF\nit's\nEOF\n{line}\n");
         assert_eq!(scanned(Syntax::Shell, &behind), (vec![format!("{line} => gone")], vec![]));
+    }
+
+    #[test]
+    fn a_line_with_a_variable_goes_only_if_nothing_may_have_set_it_again() {
+        const HOME: &str = "export CUDA_HOME=/usr/local/cuda-11.2";
+        const USE: &str = "export PATH=$CUDA_HOME/bin:$PATH";
+        for between in ["", "# mine\n\n", "export CUDA_HOME\n", "CUDA_PATH=/usr/local/cuda-11.2\nX=1\n"] {
+            let (edits, left) = scanned(Syntax::Shell, &format!("f() {{ CUDA_HOME=/x; }}\n{HOME}\n{between}{USE}\n"));
+            assert!(edits.contains(&format!("{USE} => gone")) && left.is_empty(), "{between}: {edits:?} {left:?}");
+        }
+        for between in [
+            "[ -d /usr/local/cuda-12.4 ] && CUDA_HOME=/usr/local/cuda-12.4",
+            "f",
+            ". /etc/my-cuda",
+            "module load cuda/12.4",
+            "export X=1 CUDA_HOME=/usr/local/cuda-12.4",
+        ] {
+            let (edits, left) = scanned(Syntax::Shell, &format!("{HOME}\n{between}\n{USE}\n"));
+            assert_eq!((edits, left), (vec![format!("{HOME} => gone")], vec![3]), "{between}");
+        }
+        let other = "CUDA_HOME=/usr/local/cuda-12.4";
+        let again = scanned(Syntax::Shell, &format!("{HOME}\n{other}\n{USE}\n"));
+        assert_eq!(again, (vec![format!("{HOME} => gone")], vec![]), "it names the other toolkit");
+        let both = scanned(Syntax::Shell, &format!("{HOME}\n{USE}\n{other}\n{USE}\n"));
+        assert_eq!(both, (vec![format!("{HOME} => gone")], vec![2]), "an edit would take both");
+    }
+
+    #[test]
+    fn a_variable_of_another_file_is_named() {
+        const USE: &str = "# CUDA\nexport PATH=$CUDA_HOME/bin:$PATH\n";
+        let gone: [PathBuf; 1] = ["/usr/local/cuda-11.2".into()];
+        let environment = file(Syntax::Environment, "CUDA_HOME=/usr/local/cuda-11.2\nCUDA_PATH=/usr/local/cuda-12.4\n");
+        let private = PathFile { is_private: true, ..file(Syntax::Shell, "CUDADIR=/usr/local/cuda-11.2\n") };
+        let homes = inherited(&[environment, private], &gone);
+        assert_eq!(homes.iter().map(String::as_str).collect::<Vec<_>>(), ["CUDA_HOME"]);
+        for syntax in [Some(Syntax::Shell), None] {
+            let user = PathFile { syntax, ..file(Syntax::Shell, USE) };
+            assert_eq!(scan(&user, &gone, &homes), Scanned { edits: vec![], left: vec![2] });
+        }
+        let own = file(Syntax::Shell, &format!("CUDA_HOME=/usr/local/cuda-12.4\n{USE}"));
+        assert_eq!(scan(&own, &gone, &homes), Scanned::default());
     }
 
     #[test]
@@ -358,8 +479,13 @@ mod tests {
             ),
             (format!("case $- in\n  *i*)\n    {line}\n    ;;\nesac\n"), "case $- in\n  *i*)\n    :\n    ;;\nesac\n"),
             (format!("echo a\n{line}\n"), "echo a\n"),
+            (format!("if true; then # CUDA\n{line}\nfi\n"), "if true; then # CUDA\n:\nfi\n"),
+            (format!("if\n{line}\nthen\necho a\nfi\n"), "if\n:\nthen\necho a\nfi\n"),
+            (format!("if false; then\n:\nelif\n{line}\nthen\n:\nfi\n"), "if false; then\n:\nelif\n:\nthen\n:\nfi\n"),
+            (format!("while\n{line}\nfalse\ndo\n:\ndone\n"), "while\n:\nfalse\ndo\n:\ndone\n"),
         ] {
-            let Scanned { edits, left } = scan(&file(Syntax::Shell, &text), &["/usr/local/cuda-11.2".into()]);
+            let gone: [PathBuf; 1] = ["/usr/local/cuda-11.2".into()];
+            let Scanned { edits, left } = scan(&file(Syntax::Shell, &text), &gone, &BTreeSet::new());
             let edited = EditFile { path: "/f".into(), owner: 0, edits }.edited(&text);
             assert_eq!((edited.as_str(), left.len()), (wanted, 0));
             let ran = std::process::Command::new("/bin/sh").args(["-nc", &edited]).status().expect("sh runs");

@@ -449,8 +449,10 @@ impl RemovalPlanner<'_> {
         // Without a toolkit, the link goes too.
         gone.extend(stays.is_empty().then(|| self.prefix.join("cuda")));
         let mut say = |text: String| warnings.push(Warning { check: CheckId::GS701.into(), text });
-        for file in &self.inventory.path_files.read {
-            let (act, left) = path_lines::edit(file, &gone);
+        let files = &self.inventory.path_files.read;
+        let inherited = path_lines::inherited(files, &gone);
+        for file in files {
+            let (act, left) = path_lines::edit(file, &gone, &inherited);
             if file.syntax == Some(Syntax::Loader) { &mut of_loader } else { &mut of_shells }.extend(act);
             left.into_iter().for_each(&mut say);
         }

@@ -22,7 +22,11 @@ use std::path::Path;
 /// # Errors
 ///
 /// If it is not installed, or has no directory of the kind that NVIDIA's toolkits have.
-pub fn installed_toolkit<'a>(facts: &'a Facts, wanted: &Requirement<CudaVersion>) -> Result<&'a Toolkit, Conflict> {
+pub fn installed_toolkit<'a>(
+    database: &Database,
+    facts: &'a Facts,
+    wanted: &Requirement<CudaVersion>,
+) -> Result<&'a Toolkit, Conflict> {
     let is_it = |toolkit: &&Toolkit| wanted.matches(toolkit.version);
     match facts.toolkits.iter().rfind(|toolkit| is_it(toolkit) && toolkit.has_own_directory()) {
         Some(toolkit) => Ok(toolkit),
@@ -30,9 +34,17 @@ pub fn installed_toolkit<'a>(facts: &'a Facts, wanted: &Requirement<CudaVersion>
             "CUDA {wanted} is the distribution's own toolkit, which is spread over the system's directories: programs find it without \
              a default"
         ))),
-        None => Err(Conflict::request(format!("CUDA {wanted} is not installed"))
-            .hint(installed(facts.toolkits.iter().filter(|toolkit| toolkit.has_own_directory())))
-            .hint(Hint::Command(format!("sudo gpusetup apply --cuda {wanted}")))),
+        None => Err(not_installed(database, facts, wanted)),
+    }
+}
+
+/// That a toolkit is not installed, which ones are, and the command that installs it, if there is such a release.
+fn not_installed(database: &Database, facts: &Facts, wanted: &Requirement<CudaVersion>) -> Conflict {
+    let conflict = Conflict::request(format!("CUDA {wanted} is not installed"))
+        .hint(installed(facts.toolkits.iter().filter(|toolkit| toolkit.has_own_directory())));
+    match database.cuda.iter().any(|release| wanted.matches(release.version)) {
+        true => conflict.hint(Hint::Command(format!("sudo gpusetup apply --cuda {wanted}"))),
+        false => conflict.hint(Hint::Command("gpusetup db list cuda".to_owned())),
     }
 }
 
@@ -67,7 +79,7 @@ pub fn switch(
     wanted: &Requirement<CudaVersion>,
     request: Request,
 ) -> Result<Plan, Conflict> {
-    let toolkit = installed_toolkit(&facts, wanted)?;
+    let toolkit = installed_toolkit(database, &facts, wanted)?;
     let (link, before) = (request.prefix.join("cuda"), facts.default_toolkit(&request.prefix));
     if facts.node(&link) == Some(&Node::Directory) {
         return Err(in_place_of_link(&facts, &link));

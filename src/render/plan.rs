@@ -10,6 +10,7 @@ use crate::resolve::{PythonPackage, Request, summary};
 use crate::text::{about, bytes, count, one_line, visible, wrapped};
 use similar::TextDiff;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// The plan for a person: the host, the choice and its reasons, a line for each step, warnings, totals. With `verbose` also every
 /// operation, the steps that are left out and the candidates that were rejected. `host` has the options that name the same host in
@@ -329,7 +330,10 @@ fn amount(plan: &Plan, total: Option<u64>, about: &str, of: fn(&Step) -> Option<
 fn not_known(plan: &Plan) -> String {
     let brings = |step: &Step| step.operations.iter().any(|a| !a.satisfied && a.operation.installs_packages());
     let packages = plan.steps.iter().any(brings).then(|| "packages".to_owned());
-    let names: Vec<_> = packages.into_iter().chain(plan.steps.iter().flat_map(unsized_files)).collect();
+    let mut names: Vec<_> = packages.into_iter().chain(plan.steps.iter().flat_map(unsized_files)).collect();
+    // The driver and the toolkit may come from one file.
+    let mut named = BTreeSet::new();
+    names.retain(|name| named.insert(name.clone()));
     match names.as_slice() {
         [] => String::new(),
         [only] if only != "packages" => format!(" The size of {only} is not known."),

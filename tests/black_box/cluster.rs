@@ -179,6 +179,15 @@ fn labels_of_a_described_host_are_the_databases() {
     assert!(hopper.code == 0 && !hopper.out.contains("mig.capable"), "{}{}", hopper.out, hopper.err);
     let none = Tree::ubuntu_24_04().run(&["facts", "--format", "labels"]);
     assert_eq!((none.code, none.out.as_str()), (9, ""), "{}", none.err);
+    let skipped = Tree::ubuntu_24_04().run(&["facts", "--format", "labels", "--if-no-gpu", "skip"]);
+    assert_eq!((skipped.code, skipped.out.as_str()), (0, ""), "{}", skipped.err);
+    assert!(skipped.err.contains("nothing to print (--if-no-gpu skip)"), "{}", skipped.err);
+    let two = Tree::ubuntu_24_04().run(&["facts", "--gpu", "t4,a100-sxm4-40gb,t4", "--format", "labels"]);
+    let text = two.err.replace('\n', " ");
+    assert!(two.code == 0 && text.contains("of several models") && text.contains("one, Tesla T4"), "{}", two.err);
+    let gres = Tree::ubuntu_24_04().run(&["facts", "--format", "gres"]);
+    let elsewhere = "try: gpusetup facts --format gres  # on the machine that runs this tree\n";
+    assert!(gres.code == 2 && gres.err.contains(elsewhere), "{}", gres.err);
 }
 
 #[test]

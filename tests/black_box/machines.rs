@@ -149,9 +149,29 @@ fn an_image_that_is_being_built_in_a_container_can_be_changed() {
     let image = ["sysroot/ostree/repo/config", "usr/share/ublue-os/image-info.json"];
     let files = [&["usr/bin/dnf", "usr/bin/dracut", "run/.containerenv"][..], &image].concat();
     let tree = with_gpu(release, &files);
+    tree.link("ostree", "sysroot/ostree");
     assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], false);
     let built = tree.run(&["plan", "--profile", "driver"]);
     assert_eq!(built.code, 0, "{}", built.err);
+}
+
+#[test]
+fn a_tree_of_ostree_shows_by_its_link() {
+    let kinoite =
+        "PRETTY_NAME=\"Fedora\"\nID=fedora\nVERSION_ID=43\nVARIANT_ID=kinoite\nOSTREE_VERSION='43.20261101.0'\n";
+    let bootc = "PRETTY_NAME=\"RHEL\"\nID=\"rhel\"\nVERSION_ID=\"9.6\"\n";
+    for (release, target, command) in
+        [(kinoite, "sysroot/ostree", "rpm-ostree install akmod-nvidia"), (bootc, "/sysroot/ostree", "bootc switch")]
+    {
+        let tree = with_gpu(release, &["sysroot/.keep"]);
+        tree.link("ostree", target);
+        assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], true, "{release}");
+        let refused = tree.run(&["plan", "--profile", "compute"]);
+        let says = refused.err.contains(command) && refused.err.contains("(GS908)");
+        assert!(refused.code == 5 && says, "{release}: {}", refused.err);
+    }
+    let ordinary = with_gpu(kinoite, &["ostree/repo/config"]);
+    assert_eq!(ordinary.run(&["facts", "--json"]).json()["os"]["immutable"], false);
 }
 
 #[test]

@@ -75,6 +75,10 @@ fn a_p100_of_a_power_host_gets_the_last_cuda_for_it() {
     let driver = &plan["steps"][2]["operations"];
     assert!(text(driver, "/0/url").ends_with("_linux_ppc64le.run"), "{driver:#}");
     assert!(driver[1]["argv"].as_array().expect("argv").iter().any(|a| a == "--driver"), "{driver:#}");
+    // The toolkit's step names the same file.
+    let totals = host.run(&["plan"]).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sizes = totals.split_once("The sizes of ").expect("sizes that nobody published").1;
+    assert_eq!(sizes.matches("_linux_ppc64le.run").count(), 1, "{sizes}");
 }
 
 #[test]

@@ -272,6 +272,12 @@ fn toolkits_are_named_as_far_as_that_is_clear() {
     };
     assert!(titles.len() == 1 && titles[0].contains("/usr/local/cuda-12.4\""), "{titles:?}");
     assert!(removal("11").out.contains("Make CUDA 12.9 the default toolkit"), "it was the default");
+    for (name, command) in [("12.6", " --cuda 12.6\n"), ("12.4.9", "try: gpusetup db list cuda\n")] {
+        let missing = tree.run(&["use", "cuda", name, "--dry-run"]);
+        let is_known = missing.err.contains("try: sudo gpusetup apply --root ");
+        assert!(missing.code == 2 && missing.err.contains(command), "{}", missing.err);
+        assert_eq!(is_known, name == "12.6", "{}", missing.err);
+    }
     for wish in [["use", "cuda", ">=12"], ["uninstall", "--cuda", "<12"]] {
         let refused = tree.run(&wish);
         assert!(refused.code == 2 && refused.err.contains("name an installed toolkit"), "{}", refused.err);
@@ -308,6 +314,21 @@ fn a_removal_shows_the_lines_that_go() {
         assert!(done.err.contains(&format!("warning: GS701: {left}")), "{} {}", done.out, done.err);
     }
     assert!(!ids(&plan).contains(&"fix-symlinks"), "the default stays: {plan}");
+}
+
+#[test]
+fn a_removal_names_what_lives_on_the_toolkit_elsewhere() {
+    let tree = described();
+    assert_eq!(tree.run(&["use", "cuda", "--module-files", "/usr/share/modulefiles"]).code, 0);
+    tree.write("etc/environment", "CUDA_HOME=/usr/local/cuda-12.4\n");
+    tree.write("etc/bash.bashrc", "export PATH=$CUDA_HOME/bin:$PATH\n");
+    let warnings = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json()["warnings"].to_string();
+    let module = "/usr/share/modulefiles/cuda/12.4 still names the removed toolkit (lines ";
+    assert!(warnings.contains(module) && !warnings.contains("cuda/11.8"), "{warnings}");
+    if rustix::process::geteuid().is_root() {
+        let by_variable = "/etc/bash.bashrc still names the removed toolkit (line 1)";
+        assert!(warnings.contains(by_variable), "set in /etc/environment: {warnings}");
+    }
 }
 
 #[test]

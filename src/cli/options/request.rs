@@ -198,7 +198,7 @@ pub enum PreferOption {
 pub enum IfNoGpu {
     /// Exit 9
     Fail,
-    /// Continue: there is nothing to plan, and doctor exits by its findings
+    /// Continue: there is nothing to plan or to print, and doctor exits by its findings
     Skip,
 }
 

@@ -40,7 +40,9 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
     const SET_UP: &str = "sudo gpusetup apply --profile container-host";
     if of.agent.is_none() {
         let verdict = Verdict::fail("no kubelet, K3s or RKE2 is installed: this host is no node yet");
-        return Some(verdict.advise("install Kubernetes and join the cluster", ["kubeadm join --help"]));
+        const HOW: &str = "install Kubernetes and join the cluster: \
+                           https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/";
+        return Some(verdict.advise(HOW, [""; 0]));
     }
     if of.runtimes.is_empty() {
         let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");

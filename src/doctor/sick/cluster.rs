@@ -70,8 +70,9 @@ fn pods_get_the_gpus() {
         Status::Pass,
         "the cluster was not asked"
     );
-    let (status, cause, _) = pods(|of| of.agent = None);
+    let (status, cause, commands) = pods(|of| of.agent = None);
     assert!(status == Status::Fail && cause.contains("no kubelet"), "{cause}");
+    assert_eq!(commands, [""; 0], "kubeadm may be missing, too");
     let (status, cause, _) = pods(|of| of.runtimes.clear());
     assert!(status == Status::Fail && cause.contains("containerd"), "{cause}");
     let (status, cause, commands) = pods(|of| of.configured.clear());

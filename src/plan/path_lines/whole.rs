@@ -2,16 +2,27 @@
 
 use std::collections::VecDeque;
 
-/// What is open where a line ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
-    Nothing,
+/// A quote that is open.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Quote {
+    #[default]
+    None,
     /// `'`
     Single,
     /// `"`
     Double,
     /// `$'`
     Dollar,
+}
+
+/// What is open where a line ends.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Open {
+    quote: Quote,
+    /// How many `${` have no `}` yet.
+    expansions: usize,
+    /// The next line continues this one.
+    continues: bool,
 }
 
 /// What ends a here-document.
@@ -21,11 +32,10 @@ struct Mark {
     after_tabs: bool,
 }
 
-/// For each line, whether it is whole: in no quotes that another line opens or closes, in no here-document, and not continued. What is
-/// opened and never closed leaves no line behind it whole.
+/// For each line, whether it is whole: in no quotes and no `${` that another line opens or closes, in no here-document, and not
+/// continued. What is opened and never closed leaves no line behind it whole.
 pub fn whole_lines(script: &str) -> Vec<bool> {
-    let mut open = Open::Nothing;
-    let mut continues = false;
+    let mut open = Open::default();
     let mut marks = VecDeque::new();
     let mut is_whole = |line: &str| {
         if let Some(Mark { word, after_tabs }) = marks.front() {
@@ -35,37 +45,48 @@ pub fn whole_lines(script: &str) -> Vec<bool> {
             }
             return false;
         }
-        let starts = open == Open::Nothing && !continues;
-        (open, continues) = read(line, open, &mut marks);
-        starts && open == Open::Nothing && !continues
+        let starts = open == Open::default();
+        open = read(line, open, &mut marks);
+        starts && open == Open::default()
     };
     script.lines().map(&mut is_whole).collect()
 }
 
-/// Reads a line: what is open at its end, and whether the next line continues it.
-fn read(line: &str, mut open: Open, marks: &mut VecDeque<Mark>) -> (Open, bool) {
+/// Reads a line: what is open at its end, if this is at its start.
+fn read(line: &str, at_start: Open, marks: &mut VecDeque<Mark>) -> Open {
+    let mut open = Open { continues: false, ..at_start };
     let mut rest = line;
     while let Some(c) = rest.chars().next() {
         let before = &line[..line.len() - rest.len()];
         rest = &rest[c.len_utf8()..];
-        match (open, c) {
-            (Open::Nothing | Open::Double | Open::Dollar, '\\') => match rest.chars().next() {
-                None => return (open, true),
+        match (open.quote, c) {
+            (Quote::None | Quote::Double | Quote::Dollar, '\\') => match rest.chars().next() {
+                None => return Open { continues: true, ..open },
                 Some(next) => rest = &rest[next.len_utf8()..],
             },
-            (Open::Nothing, '#') if before.is_empty() || before.ends_with([' ', '\t', ';', '(']) => break,
-            (Open::Nothing, '\'') if before.ends_with('$') => open = Open::Dollar,
-            (Open::Nothing, '\'') => open = Open::Single,
-            (Open::Nothing, '"') => open = Open::Double,
-            (Open::Single | Open::Dollar, '\'') | (Open::Double, '"') => open = Open::Nothing,
-            (Open::Nothing, '<') if rest.starts_with("<<") => rest = &rest[2..],
-            (Open::Nothing, '<') if rest.starts_with('<') => rest = mark(&rest[1..], marks),
+            (Quote::None | Quote::Double, '$') if rest.starts_with('{') => {
+                open.expansions += 1;
+                rest = &rest[1..];
+            }
+            (Quote::None | Quote::Double, '}') => open.expansions = open.expansions.saturating_sub(1),
+            (Quote::None, '#') if open.expansions == 0 && starts_word(before) => break,
+            (Quote::None, '\'') if before.ends_with('$') => open.quote = Quote::Dollar,
+            (Quote::None, '\'') => open.quote = Quote::Single,
+            (Quote::None, '"') => open.quote = Quote::Double,
+            (Quote::Single | Quote::Dollar, '\'') | (Quote::Double, '"') => open.quote = Quote::None,
+            (Quote::None, '<') if rest.starts_with("<<") => rest = &rest[2..],
+            (Quote::None, '<') if rest.starts_with('<') => rest = mark(&rest[1..], marks),
             // In quotes, only a command that they hold has one.
-            (Open::Double, '<') if rest.starts_with('<') && before.contains("$(") => rest = mark(&rest[1..], marks),
+            (Quote::Double, '<') if rest.starts_with('<') && before.contains("$(") => rest = mark(&rest[1..], marks),
             _ => {}
         }
     }
-    (open, false)
+    open
+}
+
+/// Whether a word starts behind this, which with a `#` is a comment.
+fn starts_word(before: &str) -> bool {
+    before.is_empty() || before.ends_with([' ', '\t', ';', '('])
 }
 
 /// Reads the mark behind `<<`, and returns what follows it.
@@ -116,6 +137,9 @@ mod tests {
             ("cat <<A <<B\nit's\nA\nb\nB\nc\n", &["cat <<A <<B", "c"]),
             ("cat <<< \"a\"\nc\n", &["cat <<< \"a\"", "c"]),
             ("echo \"1 << 2\"\nc\n", &["echo \"1 << 2\"", "c"]),
+            ("x=${y:-\nb\n}\nc\n", &["c"]),
+            ("x=\"${y:-a # b}\"\nz=${y:-\"${w}\"} # }\nc\n", &["x=\"${y:-a # b}\"", "z=${y:-\"${w}\"} # }", "c"]),
+            ("f() {\nb\n}\n", &["f() {", "b", "}"]),
             ("x=\"$(cat <<EOF\nb\nEOF\n)\"\nc\n", &["c"]),
             ("cat <<EOF\nnever ends\n", &["cat <<EOF"]),
             ("a='never ends\nb\n", &[]),

@@ -167,6 +167,7 @@ mod tests {
         let ostree = ["/run/ostree-booted".into()];
         let id = |os: &str, variant, files: &[_]| known().platform(os, variant, files).map(|p| p.id.as_str());
         assert_eq!(id("fedora", Some("silverblue"), &ostree), Some("fedora-atomic"));
+        assert_eq!(id("fedora", Some("kinoite"), &["/ostree".into()]), Some("fedora-atomic"));
         assert_eq!(id("fedora", Some("workstation"), &[]), None);
         let ublue = ["/run/ostree-booted".into(), "/usr/share/ublue-os/image-info.json".into()];
         assert_eq!(id("fedora", Some("silverblue"), &ublue), Some("universal-blue-fedora"));
