@@ -55,7 +55,7 @@ pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays}
 pub use libraries::directories as library_directories;
 pub use lspci::{bus_address, names_devices};
 pub use modprobe::{Block, SetOption};
-pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers};
+pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers, signed_drivers};
 pub use openpgp::{PublicKey, armoured, certificates, public_keys, without_unbound};
 pub use path_files::{PathFile, PathFiles, Syntax};
 pub use probe::{GpuSource, Look, NotAHost, RepositoryFiles, RepositoryUse, probe, repository_files, repository_notes};
@@ -190,6 +190,10 @@ pub struct Facts {
     /// Driver packages that the repositories offer, with the version that would be installed. None if that is not known.
     #[serde(default)]
     pub offered: Option<BTreeMap<String, String>>,
+    /// The drivers that the offered packages with signed modules are for, by package, as far as their dependencies show them.
+    /// Empty in facts of older gpusetup versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub signed_drivers: BTreeMap<String, DriverVersion>,
     /// Free space at the places gpusetup writes to: the cache, the prefix, `/boot`, `/usr`, `/var`.
     pub space: Vec<Space>,
     /// The state of the paths that gpusetup may write.

@@ -129,6 +129,16 @@ pub fn offered_versions(
     (of(manager).offered_versions)(system, names, locked)
 }
 
+/// The dependencies of packages in these versions, as the manager's lists have them: `a, b (>= 1)`. Packages that no list has in
+/// that version are missing; so are all of a manager whose lists are not read for them.
+pub fn dependencies(
+    system: &System,
+    manager: PackageManager,
+    versions: &Versions,
+) -> Result<BTreeMap<String, String>, Unknown> {
+    of(manager).dependencies.map_or_else(|| Ok(BTreeMap::new()), |read| read(system, versions))
+}
+
 /// Whether a line of the enabled repositories matches a mark: part of its URL (if the mark has a slash), or its name by the
 /// manager's rules.
 pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool {

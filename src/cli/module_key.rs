@@ -8,7 +8,8 @@ use crate::sum::sha256;
 use crate::system::input;
 use crate::system::trust::{Trust, is_ours};
 use crate::system::{Program, System};
-use crate::text::quoted_path;
+use crate::text::{quoted, quoted_path};
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<Mo
         }
     }
     let seen = |flag: &str, path: &Path| root.map_or_else(|| Ok(path.to_owned()), |root| in_tree(flag, path, root));
+    let named = (key, certificate);
     let (key, certificate) = (seen("mok-key", &own.key)?, seen("mok-cert", &own.certificate)?);
     let trust = Trust::where_root_acts(&[])?;
     let refused =
@@ -40,31 +42,38 @@ pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<Mo
     let now = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
     let Some(read) = Certificate::of(&der) else {
         if is_private_key(&der) {
-            return Err(exchanged(&key, &certificate));
+            let why = "is a private key: --mok-key and --mok-cert are exchanged";
+            return Err(refused("mok-cert", &certificate, &why).attempt(exchanged(std::env::args_os(), named)));
         }
         if der.first() == Some(&SEQUENCE) {
-            return Err(refused("mok-cert", &certificate, &"is not one whole certificate in DER"));
+            let problem = refused("mok-cert", &certificate, &"is not one whole certificate in DER");
+            return Err(problem.attempt(new_pair(&own.key)));
         }
         let path = quoted_path(&certificate);
         let problem = refused("mok-cert", &certificate, &"is not a certificate in DER");
         return Err(problem.attempt(format!("openssl x509 -in {path} -outform DER -out {path}.der")));
     };
     if let Some(why) = unfit_now(&read, &now) {
-        return Err(refused("mok-cert", &certificate, &why));
+        return Err(refused("mok-cert", &certificate, &why).attempt(new_pair(&own.key)));
     }
     if let Some(why) = unfit_key(&read) {
-        return Err(refused("mok-cert", &certificate, &why).attempt(new_pair(&key)));
+        return Err(refused("mok-cert", &certificate, &why).attempt(new_pair(&own.key)));
     }
-    let bytes = private(&key, &trust).map_err(|why| refused("mok-key", &key, &why))?;
+    let bytes = private(&key, &trust)?;
     if bytes.first() == Some(&SEQUENCE) {
-        let path = quoted_path(&key);
+        let path = quoted_path(&own.key);
         let problem =
             refused("mok-key", &key, &"is in DER, and the kernel's sign-file reads private keys in PEM alone");
         return Err(problem.attempt(format!("sudo openssl pkey -inform DER -in {path} -out {path}.pem")));
     }
-    if public_key_of(&key)? != read.public_key {
+    if has_password(&bytes) {
+        let path = quoted_path(&own.key);
+        let problem = refused("mok-key", &key, &"has a password, which nobody could type when DKMS signs with it");
+        return Err(problem.attempt(format!("sudo openssl pkey -in {path} -out {path}.pem")));
+    }
+    if public_key_of(&key).map_err(|problem| problem.attempt(new_pair(&own.key)))? != read.public_key {
         let why = format!("is not the key of {}", certificate.display());
-        return Err(refused("mok-key", &key, &why));
+        return Err(refused("mok-key", &key, &why).attempt(new_pair(&own.key)));
     }
     Ok(ModuleKey { sha256: sha256(&der), ..own })
 }
@@ -96,14 +105,26 @@ fn is_private_key(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.contains("-----BEGIN ") && text.contains("PRIVATE KEY-----"))
 }
 
-/// The two options have each other's file.
-fn exchanged(key: &Path, certificate: &Path) -> Problem {
-    let (private, public) = (quoted_path(certificate), quoted_path(key));
-    Problem::usage(format!(
-        "--mok-cert: {} is a private key: --mok-key and --mok-cert are exchanged",
-        certificate.display()
-    ))
-    .attempt(format!("sudo gpusetup apply --mok-key {private} --mok-cert {public}"))
+/// Whether these are the bytes of a private key in PEM that is encrypted: in PKCS#8, or in the older form of OpenSSL.
+fn has_password(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") || text.contains("Proc-Type: 4,ENCRYPTED")
+}
+
+/// The command line with the two files in each other's place, wherever they were named before.
+fn exchanged(arguments: impl Iterator<Item = OsString>, (key, certificate): (&Path, &Path)) -> String {
+    let mut words = arguments.skip(1).map(|word| word.to_string_lossy().into_owned());
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word.split_once('=').map_or(word.as_str(), |(option, _)| option) {
+            "--mok-key" | "--mok-cert" if word.contains('=') => {}
+            "--mok-key" | "--mok-cert" => drop(words.next()),
+            _ => kept.push(quoted(&word)),
+        }
+    }
+    let program = if kept.first().is_some_and(|verb| verb == "apply") { "sudo gpusetup" } else { "gpusetup" };
+    let files = [format!("--mok-key {}", quoted_path(certificate)), format!("--mok-cert {}", quoted_path(key))];
+    [program.to_owned()].into_iter().chain(kept).chain(files).collect::<Vec<_>>().join(" ")
 }
 
 /// The fewest bits of an RSA key. shim enrols shorter ones, too (its MokManager.c checks no length); the UEFI specification, and with
@@ -153,18 +174,16 @@ fn new_pair(key: &Path) -> String {
 }
 
 /// The bytes of a key, if nobody but root can read it.
-fn private(key: &Path, trust: &Trust) -> Result<Vec<u8>, String> {
-    let open = input::open_trusted(key, trust).map_err(|e| format!("cannot be used: {e}"))?;
-    let meta = open.metadata().map_err(|e| format!("cannot be looked at: {e}"))?;
-    let path = quoted_path(key);
+fn private(key: &Path, trust: &Trust) -> Result<Vec<u8>, Problem> {
+    let refused = |why: String| Problem::usage(format!("--mok-key: {} {why}", key.display()));
+    let open = input::open_trusted(key, trust).map_err(|e| refused(format!("cannot be used: {e}")))?;
+    let meta = open.metadata().map_err(|e| refused(format!("cannot be looked at: {e}")))?;
     if !is_ours(meta.uid()) || meta.mode() & 0o077 != 0 {
-        let mode = meta.mode() & 0o7777;
-        return Err(format!(
-            "can be read by others (user {}, mode {mode:04o}): chown root {path} && chmod 600 {path}",
-            meta.uid()
-        ));
+        let (path, mode) = (quoted_path(key), meta.mode() & 0o7777);
+        let problem = refused(format!("can be read by others (user {}, mode {mode:04o})", meta.uid()));
+        return Err(problem.attempt(format!("sudo chown root {path} && sudo chmod 600 {path}")));
     }
-    input::bytes(open, key, MOST).map_err(|e| format!("cannot be used: {e}"))
+    input::bytes(open, key, MOST).map_err(|e| refused(format!("cannot be used: {e}")))
 }
 
 /// The public half of a private key, as `SubjectPublicKeyInfo`.
@@ -174,7 +193,7 @@ fn public_key_of(key: &Path) -> Result<Vec<u8>, Problem> {
     let failed = |why: &dyn Display| Problem::usage(format!("--mok-key: openssl cannot read {path}: {why}"));
     let output = System::live().run(&program).map_err(|e| failed(&e))?;
     let key = pem(&output.text).filter(|_| output.succeeded());
-    key.ok_or_else(|| failed(&"it must be a private key in PEM without a password"))
+    key.ok_or_else(|| failed(&"it must be a private key in PEM"))
 }
 
 /// The bytes of the one PEM block in a text.
@@ -239,7 +258,9 @@ mod tests {
         let (other, _) = made(dir.path(), "other", &usage);
         assert!(said(&other, &certificate).contains("other.key is not the key of"), "{}", said(&other, &certificate));
         let (key2, server) = made(dir.path(), "server", &["-addext", "extendedKeyUsage=serverAuth"]);
-        assert!(said(&key2, &server).contains("is not for signing code"));
+        let other_use = checked(&key2, &server, None).expect_err("for servers");
+        assert!(other_use.message.contains("is not for signing code"), "{}", other_use.message);
+        assert!(other_use.tries[0].contains("extendedKeyUsage=codeSigning"), "{:?}", other_use.tries);
         let pem = dir.path().join("good.pem");
         fs::write(&pem, "-----BEGIN CERTIFICATE-----\n").expect("written");
         assert!(said(&key, &pem).contains("is not a certificate in DER"));
@@ -256,10 +277,28 @@ mod tests {
         let odd = dir.path().join("a b.der");
         fs::copy(&certificate, &odd).expect("copied");
         assert!(said(&key, &odd).contains("other characters"));
+        fs::write(&other, "-----BEGIN ENCRYPTED PRIVATE KEY-----\n").expect("written");
+        let encrypted = checked(&other, &certificate, None).expect_err("a password");
+        assert!(encrypted.message.contains("has a password"), "{}", encrypted.message);
+        assert!(encrypted.tries[0].starts_with("sudo openssl pkey -in "), "{:?}", encrypted.tries);
         fs::write(&other, "no key").expect("written");
         assert!(said(&other, &certificate).contains("openssl cannot read"));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).expect("changed");
-        assert!(said(&key, &certificate).contains("can be read by others"), "{}", said(&key, &certificate));
+        let open = checked(&key, &certificate, None).expect_err("readable");
+        assert!(open.message.contains("can be read by others"), "{}", open.message);
+        assert!(open.tries[0].contains("sudo chmod 600 "), "{:?}", open.tries);
+    }
+
+    #[test]
+    fn exchanged_files_are_named_in_the_same_command() {
+        let of = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            exchanged(words, (Path::new("k.der"), Path::new("k.key")))
+        };
+        let right = "--mok-key k.key --mok-cert k.der";
+        let plan = of("gpusetup plan --facts f.json --mok-key k.der --gpu a100 --mok-cert=k.key");
+        assert_eq!(plan, format!("gpusetup plan --facts f.json --gpu a100 {right}"));
+        assert_eq!(of("gpusetup apply --root /mnt"), format!("sudo gpusetup apply --root /mnt {right}"));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use super::{Facts, SecureBoot, Unreadable};
 use crate::compat::{Database, Distribution, PackageManager, VersionRule};
 use crate::packages::{self, KernelHeaders, Unknown, Versions};
 use crate::system::System;
-use std::collections::BTreeSet;
+use crate::version::DriverVersion;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Adds the packages that the host's repositories offer to its facts, or the reason why they are not known.
 pub fn add_offers(system: &System, facts: &mut Facts, database: &Database, locked: &Versions) {
@@ -13,6 +14,36 @@ pub fn add_offers(system: &System, facts: &mut Facts, database: &Database, locke
         Ok(versions) => facts.offered = versions,
         Err(why) => facts.unreadable.push(why),
     }
+    facts.signed_drivers = offered_signed_drivers(system, facts, database);
+}
+
+fn offered_signed_drivers(system: &System, facts: &Facts, database: &Database) -> BTreeMap<String, DriverVersion> {
+    let distribution = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like);
+    let (Some(distribution), Some(offered)) = (distribution, &facts.offered) else { return BTreeMap::new() };
+    let has_modules = |name: &str| distribution.drivers.iter().any(|offer| offer.has_signed_modules(name));
+    let listed = offered.iter().filter(|(name, _)| has_modules(name.as_str()));
+    let listed = listed.map(|(name, version)| (name.clone(), version.clone())).collect();
+    signed_drivers(system, distribution.package_manager, &listed)
+}
+
+/// The drivers that packages with signed modules are for, by package, as far as their dependencies show them.
+pub fn signed_drivers(system: &System, manager: PackageManager, modules: &Versions) -> BTreeMap<String, DriverVersion> {
+    if modules.is_empty() {
+        return BTreeMap::new();
+    }
+    // The same lists were read just now.
+    let dependencies = packages::dependencies(system, manager, modules).unwrap_or_default();
+    dependencies.into_iter().filter_map(|(name, depends)| Some((name, driver_in(&depends)?))).collect()
+}
+
+/// What a driver's packages share with its modules: packages of modules depend on it in the driver's version or a newer one.
+const SHARED_FILES: &str = "nvidia-kernel-common-";
+
+/// The driver in the dependencies of its modules: 580.142 in `nvidia-kernel-common-580 (>= 580.142)`. The dependency alone would
+/// allow newer drivers, but modules work only with the libcuda of the same version.
+fn driver_in(depends: &str) -> Option<DriverVersion> {
+    let bounds = depends.split(',').filter_map(|one| one.trim().strip_prefix(SHARED_FILES)?.split_once("(>= "));
+    bounds.filter_map(|(_, version)| packages::upstream(version.trim_end_matches(')')).parse().ok()).max()
 }
 
 /// Packages by name, each with the version that would be installed: the locked one, if it is still available. None if the
@@ -102,4 +133,26 @@ pub fn offers_headers(facts: &Facts, manager: PackageManager, name: &str) -> Opt
 /// The name that lists use for the headers of a kernel whose version identifies it: the name without the version.
 fn listed_as<'a>(name: &'a str, release: &str) -> &'a str {
     name.strip_suffix(release).and_then(|name| name.strip_suffix('-')).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_show_the_driver_of_the_modules() {
+        for (depends, driver) in [
+            ("linux-modules-nvidia-580-7.0.0-27-generic, nvidia-kernel-common-580 (>= 580.159.03)", "580.159.03"),
+            (
+                "nvidia-kernel-common-580-server (<= 580.126.20-1), nvidia-kernel-common-580-server (>= 580.126.20)",
+                "580.126.20",
+            ),
+            ("a, nvidia-kernel-common-580 (>= 580.142)", "580.142"),
+        ] {
+            assert_eq!(driver_in(depends), driver.parse().ok(), "{depends}");
+        }
+        for depends in ["", "nvidia-kernel-common-580", "nvidia-kernel-common-580 (<= 580.142-1)", "b (>= 580.142)"] {
+            assert_eq!(driver_in(depends), None, "{depends}");
+        }
+    }
 }

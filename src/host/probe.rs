@@ -121,6 +121,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         repositories: repositories::repositories(reader, os.package_manager),
         // These lists are long, so callers that need them run `offered` afterwards.
         offered: None,
+        signed_drivers: BTreeMap::new(),
         space: space(reader, look),
         paths: paths(reader, &look.prefix, &toolkits, (database, &os, &machine.arch)),
         other_drivers: drivers.collect(),

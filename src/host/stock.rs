@@ -142,6 +142,7 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         repositories: stock.repositories.clone(),
         unfinished_packages: Vec::new(),
         offered: None,
+        signed_drivers: BTreeMap::new(),
         space: Vec::new(),
         paths: BTreeMap::new(),
         unreadable: without_ids.into_iter().map(Unreadable::without_ids).collect(),

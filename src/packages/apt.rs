@@ -79,6 +79,7 @@ pub static MANAGER: Manager = Manager {
     scripts: Some("/var/lib/dpkg"),
     headers: Some(KernelHeaders::ByName),
     offered_versions,
+    dependencies: Some(dependencies),
     by_hand: ByHand {
         install: "apt-get install",
         upgrade: "apt-get install --only-upgrade",
@@ -102,6 +103,29 @@ type Records = BTreeMap<String, Vec<Record>>;
 
 /// See [`super::offered_versions`].
 pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
+    let Lists { records, origins, pins } = read_lists(system, names)?;
+    Ok(chosen(&records, &origins, &pins, locked))
+}
+
+/// See [`super::dependencies`].
+fn dependencies(system: &System, versions: &Versions) -> Result<BTreeMap<String, String>, Unknown> {
+    let names = versions.keys().map(String::as_str).collect();
+    let Lists { records, .. } = read_lists(system, &names)?;
+    let of = |(name, version): (&String, &String)| {
+        let record = records.get(name)?.iter().find(|record| record.version == *version)?;
+        Some((name.clone(), record.depends.clone()))
+    };
+    Ok(versions.iter().filter_map(of).collect())
+}
+
+/// What the lists and dpkg's record have of some packages, and what decides between their versions.
+struct Lists {
+    records: Records,
+    origins: Vec<Origin>,
+    pins: Vec<pins::Pin>,
+}
+
+fn read_lists(system: &System, names: &BTreeSet<&str>) -> Result<Lists, Unknown> {
     let lists = system.list(LISTS).map_err(|e| Unknown::at(LISTS, e))?;
     if !lists.iter().any(|name| name.contains("_Packages")) {
         return Err(Unknown::NotFetched);
@@ -139,7 +163,7 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
         record.origin = origins.len() - 1;
         records.entry(name).or_default().push(record);
     }
-    Ok(chosen(&records, &origins, &pins, locked))
+    Ok(Lists { records, origins, pins })
 }
 
 fn chosen(records: &Records, origins: &[Origin], pins: &[pins::Pin], locked: &Versions) -> Versions {

@@ -75,6 +75,7 @@ pub static MANAGER: Manager = Manager {
     scripts: None,
     headers: Some(KernelHeaders::ByVersion),
     offered_versions,
+    dependencies: None,
     by_hand: ByHand {
         install: "dnf install",
         upgrade: "dnf upgrade",

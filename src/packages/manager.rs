@@ -7,7 +7,7 @@ use super::fetcher::{Fetcher, FolderFiles};
 use super::repositories::Repositories;
 use super::{RecordFile, Unknown, Versions};
 use crate::system::System;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -78,6 +78,8 @@ pub struct Manager {
     pub headers: Option<KernelHeaders>,
     /// See [`super::offered_versions`].
     pub offered_versions: fn(&System, &BTreeSet<&str>, &Versions) -> Result<Versions, Unknown>,
+    /// See [`super::dependencies`]. None if they are not read.
+    pub dependencies: Option<Dependencies>,
     /// Commands that users are advised to run.
     pub by_hand: ByHand,
 }
@@ -90,6 +92,9 @@ pub enum KernelHeaders {
     /// The kernel's release is the package's version followed by the architecture.
     ByVersion,
 }
+
+/// Reads what the lists say that packages in some versions depend on, by name.
+pub type Dependencies = fn(&System, &Versions) -> Result<BTreeMap<String, String>, Unknown>;
 
 /// Calls a function with the name of each installed package and each of its files.
 pub type EachFile = fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>;

@@ -49,6 +49,7 @@ pub static MANAGER: Manager = Manager {
     headers: None,
     // The names of the folders of its lists are not known here.
     offered_versions: |_, _, _| Err(Unknown::NotFetched),
+    dependencies: None,
     by_hand: ByHand {
         install: "tdnf install",
         upgrade: "tdnf update",

@@ -77,6 +77,7 @@ pub static MANAGER: Manager = Manager {
     scripts: None,
     headers: None,
     offered_versions,
+    dependencies: None,
     by_hand: ByHand {
         install: "zypper install",
         upgrade: "zypper update",

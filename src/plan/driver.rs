@@ -31,7 +31,7 @@ pub fn install_driver(context: &StepContext) -> Step {
             let manager = context.distribution.map_or(packages::ASSUMED, |d| d.package_manager);
             let desktop = context.facts.desktop.is_some();
             let mut names = offer.packages_for(desktop).to_vec();
-            let signed = signed_modules(context.distribution, offer, context.facts);
+            let signed = signed_modules(context.distribution, offer, context.facts, version);
             names.extend(signed.clone());
             names.extend(beside_another_gpu(context).cloned());
             let mut versioned: Vec<_> = offer.versioned_packages(desktop).iter().map(String::as_str).collect();

@@ -8,9 +8,10 @@ use crate::compat::{Distribution, DriverOffer, ModuleSigning, is_version_of};
 use crate::host::{Enrolment, Facts, SecureBoot, SigningKey};
 use crate::ids::CheckId;
 use crate::operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
-use crate::packages;
+use crate::packages::{self, Versions};
 use crate::paths::DKMS_SIGNING;
 use crate::resolve::{Conflict, Method, ModuleKey, Request, Resolution, listed_modules};
+use crate::version::DriverVersion;
 use std::path::{Path, PathBuf};
 
 const TITLE: &str = "Sign the driver's kernel modules";
@@ -61,11 +62,19 @@ pub fn sign_modules(context: &StepContext) -> Vec<Step> {
     steps
 }
 
-/// What a person must know before an apply: nobody else can enrol the key.
+/// What a person must know before an apply: nobody else can enrol the key, or whether one is needed is not known.
 pub fn warning(context: &StepContext) -> Option<String> {
-    let key = key_for(context.facts, context.distribution, context.request, context.chosen)?;
+    let (facts, request) = (context.facts, context.request);
+    if builds(context.chosen) && !signs(facts, request) {
+        return match facts.secure_boot {
+            SecureBoot::Unknown => Some(with_state_unknown(context)),
+            _ => request.settings.module_key.as_ref().map(|_| UNUSED_KEY.to_owned()),
+        };
+    }
+    let key = key_for(facts, context.distribution, request, context.chosen)?;
     let certificate = key.certificate.display();
-    let unsigned = why_built(context).filter(|_| key.origin != Origin::Given).map(|why| format!(". {why}"));
+    let built = why_built(facts, context.distribution, request, context.chosen);
+    let unsigned = built.filter(|_| key.origin != Origin::Given).map(|built| format!(". {}", built.why));
     (key.enrolment != Enrolment::Enrolled).then(|| {
         format!(
             "Secure Boot is on, and the key {certificate} is not enrolled: apply prepares that, shows a one-time password, and needs \
@@ -75,37 +84,111 @@ pub fn warning(context: &StepContext) -> Option<String> {
     })
 }
 
+const UNUSED_KEY: &str = "Secure Boot is off, so no module is signed: --mok-key and --mok-cert have no effect";
+
+/// What Secure Boot would mean for modules that no trusted key signs.
+fn with_state_unknown(context: &StepContext) -> String {
+    let signing = context.distribution.and_then(|known| known.module_signing.as_ref());
+    let (unknown, remedy) = match (context.facts.machine.is_tree, signing.is_some_and(|signing| signing.drop_ins)) {
+        (true, true) => (
+            "a tree does not show whether Secure Boot will be on",
+            "for such hosts, name a key that they have enrolled (--mok-key, --mok-cert)",
+        ),
+        (true, false) => ("a tree does not show whether Secure Boot will be on", "turn it off on such hosts"),
+        (false, _) => ("whether Secure Boot is on is not known", "read its state first (mokutil --sb-state)"),
+    };
+    format!(
+        "{unknown}. Where it is, the kernel does not load the driver's modules, because no key that it trusts signs them: {remedy}"
+    )
+}
+
+/// Why modules are built on the host although the distribution signs those of such drivers for its kernels.
+struct WhyBuilt {
+    why: String,
+    /// Whether it says how to get the signed ones.
+    has_remedy: bool,
+}
+
 /// Why modules are built on the host where the distribution signs those of such drivers for its kernels, and what would help.
-fn why_built(context: &StepContext) -> Option<String> {
-    let (facts, distribution, driver) = (context.facts, context.distribution?, context.chosen.driver.as_ref()?);
+fn why_built(
+    facts: &Facts,
+    distribution: Option<&Distribution>,
+    request: &Request,
+    chosen: &Resolution,
+) -> Option<WhyBuilt> {
+    let (distribution, driver) = (distribution?, chosen.driver.as_ref()?);
     let is_alike = |offer: &&DriverOffer| {
         !offer.signed_modules.is_empty()
             && offer.modules == driver.modules
             && offer.branch <= driver.version.branch
-            && context.request.driver.may_accept(offer.branch)
+            && request.driver.may_accept(offer.branch)
             && offer.archs.contains(&facts.machine.arch)
     };
     let alike: Vec<_> = distribution.drivers.iter().filter(is_alike).collect();
-    let is_asked = matches!(context.request.method, Method::Auto | Method::Packages);
+    let is_asked = matches!(request.method, Method::Auto | Method::Packages);
     let release = facts.kernel().filter(|_| !alike.is_empty() && is_asked)?;
     let name = &distribution.name;
-    let mut listed = alike.iter().flat_map(|offer| listed_modules(distribution, offer, facts));
-    Some(match (&facts.offered, listed.next()) {
-        (None, _) => format!(
-            "{name} may have signed modules for kernel {release}, which need no key: fetch the package lists (sudo {}), then plan again",
-            packages::of(distribution.package_manager).by_hand.refresh
-        ),
-        (Some(_), Some((package, version))) if !is_version_of(version, release) => format!(
-            "{package} has signed modules, which need no key, but for kernel {version}: upgrade the kernel from {release} and reboot, \
-             then plan again"
-        ),
-        (Some(_), Some((package, _))) => {
-            format!(
-                "{package} has signed modules, but another repository has the driver's other packages in other versions"
-            )
+    let listed = alike.into_iter().flat_map(|offer| {
+        let listed = listed_modules(distribution, offer, facts).into_iter();
+        listed.map(move |(package, version)| (offer, package, version))
+    });
+    let mut listed: Vec<_> = listed.collect();
+    // Those for the kernel that will run come first, and of these the ones that would be preferred.
+    let is_for_servers = |offer: &DriverOffer| facts.desktop.is_some() && offer.for_servers;
+    listed.sort_by_key(|(offer, _, version)| (!is_version_of(version, release), is_for_servers(offer)));
+    let (why, has_remedy) = match (&facts.offered, listed.first()) {
+        (None, _) => {
+            let refresh = packages::of(distribution.package_manager).by_hand.refresh;
+            let why = format!(
+                "{name} may have signed modules for kernel {release}, which need no key: fetch the package lists (sudo {refresh}), \
+                 then plan again"
+            );
+            (why, true)
         }
-        (Some(_), None) => format!("{name} has no signed modules of such a driver for kernel {release}"),
-    })
+        (Some(_), Some((_, package, version))) if !is_version_of(version, release) => {
+            let why = format!(
+                "{package} has signed modules, which need no key, but for kernel {version}: upgrade the kernel from {release} \
+                 and reboot, then plan again"
+            );
+            (why, true)
+        }
+        (Some(all), Some((offer, package, _))) => {
+            let (but, has_remedy) = why_unfit(facts, all, request, offer, package);
+            (format!("{package} has signed modules, but {but}"), has_remedy)
+        }
+        (Some(_), None) => {
+            (format!("no signed modules of such a driver are known for kernel {release} of {name}"), false)
+        }
+    };
+    Some(WhyBuilt { why, has_remedy })
+}
+
+/// Why the driver of modules that are signed for this kernel was not chosen, and whether that says how to get it.
+fn why_unfit(
+    facts: &Facts,
+    offered: &Versions,
+    request: &Request,
+    offer: &DriverOffer,
+    package: &str,
+) -> (String, bool) {
+    if facts.has_enabled(&offer.not_beside) {
+        return ("another repository has the driver's other packages in other versions".to_owned(), false);
+    }
+    let first = offer.packages_for(facts.desktop.is_some()).first().and_then(|name| offered.get(name));
+    let version = first.and_then(|version| packages::upstream(version).parse::<DriverVersion>().ok());
+    match (version, facts.signed_drivers.get(package)) {
+        (None, _) => ("the repositories do not have the driver's other packages".to_owned(), false),
+        (Some(version), Some(of)) if version != *of => (
+            format!(
+                "of driver {of}, and the driver's other packages have version {version}: plan again when both have one version"
+            ),
+            true,
+        ),
+        (Some(version), _) if !request.driver.accepts(version) => {
+            (format!("of driver {version}, and --driver {} was requested", request.driver), true)
+        }
+        (Some(version), _) => (format!("of driver {version}, which does not fit this host or this request"), false),
+    }
 }
 
 fn acts(context: &StepContext, key: &Key) -> Vec<Act> {
@@ -145,8 +228,7 @@ pub fn installer_options(context: &StepContext) -> Vec<String> {
 
 /// The key for the modules that a plan builds; none if it builds none, or if the kernel loads unsigned ones.
 fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request, chosen: &Resolution) -> Option<Key> {
-    let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
-    if !signs(facts, request) || !builds {
+    if !signs(facts, request) || !builds(chosen) {
         return None;
     }
     if let Some(given) = &request.settings.module_key {
@@ -162,6 +244,11 @@ fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request
         return None;
     }
     Some(of_distribution(facts, signing))
+}
+
+/// Whether a plan builds modules on the host.
+fn builds(chosen: &Resolution) -> bool {
+    chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed())
 }
 
 /// Whether modules are signed: the firmware demands it, or the user names a key for a tree, whose firmware is not here.
@@ -220,8 +307,7 @@ pub fn not_unsigned(
     request: &Request,
     chosen: &Resolution,
 ) -> Result<(), Conflict> {
-    let builds = chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed());
-    if !signs(facts, request) || !builds {
+    if !signs(facts, request) || !builds(chosen) {
         return Ok(());
     }
     let key = key_for(facts, distribution, request, chosen);
@@ -239,13 +325,18 @@ pub fn not_unsigned(
     }
     let path = key.as_ref().filter(|key| key.origin != Origin::Missing).map(|key| key.certificate.as_path());
     let path = path.or(found(facts, chosen).map(|key| key.path.as_path()));
-    let unsigned = |remedy: causes::Remedy| {
-        Err(Conflict::blocked(CheckId::GS301, causes::unsigned(path)).hint(remedy.to_string()))
+    // Signed modules need no key, so they come first.
+    let built = why_built(facts, distribution, request, chosen).filter(|built| built.has_remedy);
+    let refused = |sentence: String, remedy: causes::Remedy| {
+        let conflict =
+            built.iter().fold(Conflict::blocked(CheckId::GS301, sentence), |all, built| all.hint(built.why.clone()));
+        Err(conflict.hint(remedy.to_string()))
     };
+    let unsigned = |remedy: causes::Remedy| refused(causes::unsigned(path), remedy);
     match (&facts.firmware, &key) {
         _ if builds_with_akmods(chosen) => unsigned(causes::enrol_akmods_key()),
         (Some(firmware), _) if !firmware.shim => {
-            Err(Conflict::blocked(CheckId::GS301, causes::WITHOUT_SHIM).hint(causes::add_to_firmware(path).to_string()))
+            refused(causes::WITHOUT_SHIM.to_owned(), causes::add_to_firmware(path))
         }
         // Facts of older versions do not say whether shim is there.
         (Some(_), Some(_)) => Ok(()),

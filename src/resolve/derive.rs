@@ -170,6 +170,7 @@ pub fn premises(refusal: Refusal, of: &Subject, told: &Explanation) -> Vec<Premi
         | Refusal::RunfileLast
         | Refusal::Unsigned
         | Refusal::UnusualFlavour
+        | Refusal::ForServers
         | Refusal::NoAddOn(_)
         | Refusal::Unknown => vec![own(format!("{named}: {}", refusal.because(of, told)))],
     }

@@ -71,6 +71,11 @@ impl Install<'_> {
         }
     }
 
+    /// Whether its packages are made for servers, and a desktop prefers others of the same branch.
+    pub fn is_for_servers(&self) -> bool {
+        self.offer().is_some_and(|offer| offer.for_servers)
+    }
+
     /// Whether the distribution signs its modules for Secure Boot.
     pub fn is_signed(&self) -> bool {
         self.offer().is_some_and(DriverOffer::is_signed)
@@ -266,7 +271,8 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[R
         });
     }
     let secure = host.facts.secure_boot == SecureBoot::Enabled && !request.has_module_key;
-    fit.sort_by(|a, b| rank(a, request, secure).cmp(&rank(b, request, secure)));
+    let desktop = host.facts.desktop.is_some();
+    fit.sort_by(|a, b| rank(a, request, secure, desktop).cmp(&rank(b, request, secure, desktop)));
     Candidates { fit, over }
 }
 
@@ -372,11 +378,11 @@ pub fn own_drivers<'a>(
         if has_foreign && offer.repository.adds.is_some() {
             continue;
         }
-        let is_for_lines = !offer.signed_modules.is_empty();
-        if is_for_lines && signed_modules(distribution, offer, facts).is_none() {
-            continue;
-        }
-        if offer.signed_for.is_some() {
+        if !offer.signed_modules.is_empty() {
+            let has_modules = |driver: &DriverVersion| signed_modules(distribution, offer, facts, *driver).is_some();
+            let version = offered(published, offer, facts).filter(has_modules);
+            all.extend(version.map(|version| (version, Maturity::Production, Install::Packages(offer))));
+        } else if offer.signed_for.is_some() {
             all.extend(signed(database, offer, facts));
         } else if let Some(version) = offered(published, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
@@ -663,8 +669,8 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
 }
 
 /// The order of preference: the smallest value first. With Secure Boot on and no key of the user's, modules that the distribution
-/// signs come before all that are built on the host.
-fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool) -> impl Ord + use<'c> {
+/// signs come before all that are built on the host. On a desktop, a branch's packages for servers come after its others.
+fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool, desktop: bool) -> impl Ord + use<'c> {
     let kept = c.is_kept() && request.keeps_driver();
     let is_built = !c.install.is_signed();
     let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
@@ -685,7 +691,8 @@ fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool) -> impl Ord + 
     };
     let unusual = c.modules != c.branch.default_modules;
     let (unsigned, old) = (secure && is_built, !secure && !is_built);
-    (!kept, unsigned, tier, life, Reverse(c.version.branch), effort, unusual, old, Reverse(c.version))
+    let misplaced = desktop && c.install.is_for_servers();
+    (!kept, unsigned, tier, life, Reverse(c.version.branch), effort, unusual, old, misplaced, Reverse(c.version))
 }
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
@@ -703,6 +710,8 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
         Refusal::ShorterLife
     } else if chosen.install.method() != other.install.method() {
         if other.install.method() == Method::Repository { Refusal::RepositoryLater } else { Refusal::RunfileLast }
+    } else if other.modules == chosen.modules && other.install.is_for_servers() && !chosen.install.is_for_servers() {
+        Refusal::ForServers
     } else {
         Refusal::UnusualFlavour
     }

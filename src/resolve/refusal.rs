@@ -111,6 +111,8 @@ pub enum Refusal {
     RepositoryLater,
     /// It fits, but so does the branch's default flavour.
     UnusualFlavour,
+    /// It fits, but its packages are made for servers, and the host has a desktop.
+    ForServers,
     /// It fits, but Secure Boot is on, and the distribution has signed the modules of another one.
     Unsigned,
     /// No requested release of the add-on is built for it.
@@ -281,6 +283,7 @@ impl Refusal {
                 | Self::RunfileLast
                 | Self::RepositoryLater
                 | Self::UnusualFlavour
+                | Self::ForServers
                 | Self::Unsigned,
                 _,
             ) => RuleId::DriverPreference,
@@ -463,6 +466,7 @@ impl Refusal {
                     .to_owned()
             }
             Self::UnusualFlavour => "its modules are not of the branch's default flavour".to_owned(),
+            Self::ForServers => text!("{} makes its packages for servers, and this is a desktop", told.os.name),
             Self::Unsigned => text!("with Secure Boot on, modules that {} has signed are preferred", told.os.name),
             Self::NoAddOn(id) => {
                 let (title, asked) = (told.database.add_on_title(id), told.request.add_on(id));

@@ -3,13 +3,20 @@
 
 use crate::compat::{Distribution, DriverOffer, is_version_of};
 use crate::host::{Facts, SecureBoot};
+use crate::version::DriverVersion;
 
-/// The package with an offer's signed modules for the kernel that will run; none where Secure Boot needs none, or where the lists have
-/// no such package.
-pub fn signed_modules(distribution: Option<&Distribution>, offer: &DriverOffer, facts: &Facts) -> Option<String> {
+/// The package with an offer's signed modules of a driver for the kernel that will run; none where Secure Boot needs none, or where
+/// the lists have no such package.
+pub fn signed_modules(
+    distribution: Option<&Distribution>,
+    offer: &DriverOffer,
+    facts: &Facts,
+    driver: DriverVersion,
+) -> Option<String> {
     let release = facts.kernel().filter(|_| !facts.has_enabled(&offer.not_beside))?;
-    let listed = listed_modules(distribution?, offer, facts).into_iter();
-    listed.filter(|(_, version)| is_version_of(version, release)).map(|(name, _)| name).next()
+    let is_of_driver = |name: &String| facts.signed_drivers.get(name).is_none_or(|of| *of == driver);
+    let mut listed = listed_modules(distribution?, offer, facts).into_iter();
+    listed.find(|(name, version)| is_version_of(version, release) && is_of_driver(name)).map(|(name, _)| name)
 }
 
 /// The packages with an offer's signed modules that the lists have, for this kernel or another one, with their versions.

@@ -71,6 +71,19 @@ fn blackwell_and_grace_hopper_run_open_modules_alone() {
 }
 
 #[test]
+fn drivers_with_signed_modules_differ_in_names_alone() {
+    let known = SHIPPED.distribution("ubuntu", "24.04", &[]).expect("a distribution");
+    let of = |first: &str| known.drivers.iter().find(|offer| offer.packages[0] == first).expect("an offer");
+    let (built, signed) = (of("nvidia-headless-580-server-open"), of("nvidia-headless-no-dkms-580-server-open"));
+    assert_eq!(signed.signed_modules[1], "linux-modules-nvidia-580-server-open-{flavour}-{series}");
+    assert_eq!(signed.dkms.as_deref(), Some("nvidia-dkms-580-server-open"));
+    assert_eq!((&signed.packages[1..], signed.for_servers), (&built.packages[1..], true));
+    assert_eq!((&signed.desktop_packages, &signed.companions), (&built.desktop_packages, &built.companions));
+    assert!(built.signed_modules.is_empty() && !of("nvidia-headless-580-open").for_servers);
+    assert_eq!(of("nvidia-headless-no-dkms-580-open").not_beside, ["compute/cuda/repos"]);
+}
+
+#[test]
 fn a_board_is_not_expected_of_drivers_older_than_itself() {
     let listed = |id: &str| gpu(id).listed_from.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(listed("2901"), ["570.86.15"], "B200");

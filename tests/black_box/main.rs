@@ -63,6 +63,7 @@ mod report;
 mod repository;
 mod schemas;
 mod second_opinion;
+mod secure_boot;
 mod settings;
 mod status;
 mod stock;

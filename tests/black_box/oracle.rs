@@ -39,6 +39,8 @@ struct Driver<'a> {
     nvidias: bool,
     /// The distribution signs its modules.
     signed: bool,
+    /// Its packages are the distribution's for servers, and the host has a desktop.
+    misplaced: bool,
     kept: bool,
     maturity: Maturity,
     verified: bool,
@@ -274,24 +276,28 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
     let arch = facts.machine.arch.as_str();
     let branch = |number: u16| db.driver_branches.iter().find(|b| b.branch == number);
     let mut all = Vec::new();
-    let mut add =
-        |version: DriverVersion, flavours: &[ModuleFlavour], (method, nvidias, signed), kept, maturity, verified| {
-            let Some(branch) = branch(version.branch) else { return };
-            // The flavour that the branch defaults to comes first.
-            let mut flavours = flavours.to_vec();
-            flavours.sort_by_key(|f| *f != branch.default_modules);
-            let fits = |f: &&ModuleFlavour| {
-                request.modules.is_none_or(|asked| asked == **f) && cards.iter().all(|c| c.modules.contains(f))
-            };
-            if let Some(modules) = flavours.iter().find(fits).copied() {
-                all.push(Driver { version, branch, modules, method, nvidias, signed, kept, maturity, verified });
-            }
+    let mut add = |version: DriverVersion,
+                   flavours: &[ModuleFlavour],
+                   (method, nvidias, signed, misplaced),
+                   kept,
+                   maturity,
+                   verified| {
+        let Some(branch) = branch(version.branch) else { return };
+        // The flavour that the branch defaults to comes first.
+        let mut flavours = flavours.to_vec();
+        flavours.sort_by_key(|f| *f != branch.default_modules);
+        let fits = |f: &&ModuleFlavour| {
+            request.modules.is_none_or(|asked| asked == **f) && cards.iter().all(|c| c.modules.contains(f))
         };
+        if let Some(modules) = flavours.iter().find(fits).copied() {
+            all.push(Driver { version, branch, modules, method, nvidias, signed, misplaced, kept, maturity, verified });
+        }
+    };
     if let Some(d) = &facts.driver {
         let method = if d.origin == Origin::Runfile { Method::Runfile } else { Method::Packages };
         let of_branch = || branch(d.version.branch).map(|b| b.modules.clone()).unwrap_or_default();
         let flavours = d.modules.map_or_else(of_branch, |installed| vec![installed]);
-        add(d.version, &flavours, (method, false, false), true, Maturity::Production, true);
+        add(d.version, &flavours, (method, false, false, false), true, Maturity::Production, true);
     }
     let distribution = distribution(db, facts);
     // Of a release that nobody described, the repositories alone can tell.
@@ -363,7 +369,10 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         };
         let told = told.filter(|_| managed);
         if let Some(version) = told.filter(|_| offer.archs.iter().any(|a| a == arch)) {
-            add(version, &[offer.modules], (method, nvidias, signed || of_lines), false, Maturity::Production, true);
+            let misplaced =
+                facts.desktop.is_some() && offer.desktop_packages.iter().any(|name| name.contains("-server"));
+            let how = (method, nvidias, signed || of_lines, misplaced);
+            add(version, &[offer.modules], how, false, Maturity::Production, true);
         }
     }
     // NVIDIA publishes Fabric Manager, and IMEX with it, beside its drivers for data centres. Who names a version to the last number
@@ -384,7 +393,7 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         }
         for full in full {
             let verified = full.artifact.url.is_some() && full.artifact.sha256.is_some();
-            add(release.version, &b.modules, (Method::Runfile, false, false), false, release.maturity, verified);
+            add(release.version, &b.modules, (Method::Runfile, false, false, false), false, release.maturity, verified);
         }
     }
     let cuda_arch = if arch == "aarch64" { "sbsa" } else { arch };
@@ -396,7 +405,14 @@ fn drivers<'a>(db: &'a Database, facts: &Facts, request: &Request, cards: &[Card
         });
         let verified = carrier.artifact.url.is_some() && carrier.artifact.sha256.is_some();
         if let Some(b) = branch(version.branch).filter(|_| !alone && !unmanaged(version)) {
-            add(version, &b.modules, (Method::Runfile, false, false), false, Maturity::CudaRunfileOnly, verified);
+            add(
+                version,
+                &b.modules,
+                (Method::Runfile, false, false, false),
+                false,
+                Maturity::CudaRunfileOnly,
+                verified,
+            );
         }
     }
     let ripe = |d: &Driver| {
@@ -500,6 +516,7 @@ fn preference<'a>(driver: &Option<Driver<'a>>, request: &Request, secure: bool) 
             [Method::Packages, Method::Repository, Method::Runfile].iter().position(|m| *m == d.method),
             d.modules != d.branch.default_modules,
             !secure && d.signed,
+            d.misplaced,
             std::cmp::Reverse(d.version),
         )
     })

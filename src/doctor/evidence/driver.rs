@@ -1,11 +1,11 @@
 //! Evidence about the driver that is read from other programs' files and output.
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
-use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager, is_version_of};
-use crate::host::{Facts, SecureBoot, SigningKey};
+use crate::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager};
+use crate::host::{Facts, SecureBoot, SigningKey, signed_drivers};
 use crate::operation::packages;
 use crate::packages::{Versions, offered_versions, upstream};
-use crate::resolve::Joined;
+use crate::resolve::{self, Joined};
 use crate::system::System;
 use crate::version::DriverVersion;
 use serde::{Deserialize, Serialize};
@@ -233,14 +233,15 @@ pub fn signed_modules(system: &System, facts: &Facts, distribution: Option<&Dist
     let is_its = |offer: &&DriverOffer| {
         (offer.branch, Some(offer.modules)) == (driver.version.branch, driver.modules)
             && offer.packages.iter().any(|name| installed.contains_key(name))
-            && !facts.has_enabled(&offer.not_beside)
     };
     let offer = distribution.drivers.iter().filter(|offer| !offer.signed_modules.is_empty()).find(is_its)?;
     let names = distribution.signed_modules_of(offer, release, &facts.machine.arch);
     let wanted = names.iter().map(String::as_str).collect();
     let listed = offered_versions(system, manager, &wanted, &Versions::new()).ok()?;
-    let is_for_kernel = |name: &String| listed.get(name).is_some_and(|version| is_version_of(version, release));
-    let package = names.into_iter().find(is_for_kernel).filter(|name| !installed.contains_key(name))?;
+    let drivers = signed_drivers(system, manager, &listed);
+    let facts = Facts { offered: Some(listed), signed_drivers: drivers, ..facts.clone() };
+    let package = resolve::signed_modules(Some(distribution), offer, &facts, driver.version)?;
+    let package = Some(package).filter(|name| !installed.contains_key(name))?;
     Some(SignedModules { package, replaces: offer.dkms.clone().filter(|name| installed.contains_key(name)) })
 }
 

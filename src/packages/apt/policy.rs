@@ -17,6 +17,8 @@ pub struct Record {
     build: String,
     size: String,
     sha256: String,
+    /// Its dependencies, as the list writes them.
+    pub depends: String,
     /// The index of its [`Origin`].
     pub origin: usize,
     /// Whether this version is installed.
@@ -40,6 +42,7 @@ impl Record {
             build: build(stanza),
             size: text("Size"),
             sha256: text("SHA256"),
+            depends: text("Depends"),
             origin,
             is_installed,
         }

@@ -783,6 +783,16 @@ fn distributions(database: &Database, c: &mut Checker) {
                 c.wrong(&record, "module_signing", "needs packages, and a key and a certificate below /var/lib");
             }
         }
+        if let Some(names) = &d.signed_names {
+            c.sourced(&record, &names.sources);
+            let mut names = names.modules.iter().chain([&names.first, &names.dkms]);
+            if names.any(|name| !name.contains("{driver}")) {
+                c.wrong(&record, "signed_names", "lack the placeholder {driver}");
+            }
+        }
+        if d.signed_names.is_some() != d.drivers.iter().any(|offer| offer.signed_as.is_some()) {
+            c.wrong(&record, "signed_names", "are for offers with signed_as, and these need them");
+        }
         if let Some(by_hand) = &d.key_by_hand {
             c.sourced(&record, &by_hand.sources);
             if d.module_signing.is_some() || !by_hand.certificate.starts_with('/') {

@@ -56,6 +56,9 @@ pub struct Distribution {
     /// Who signs the modules of its kernels, by the name in their signatures; those kernels trust that key without an enrolment.
     #[serde(default)]
     pub module_signer: Option<String>,
+    /// The names of packages with signed modules: each driver that has them is a second offer ([`DriverOffer::signed_as`]).
+    #[serde(default)]
+    pub signed_names: Option<SignedNames>,
     /// How people make that key by hand, where gpusetup does not; none for `dkms generate_mok`, which DKMS has from 3.1 on.
     #[serde(default)]
     pub key_by_hand: Option<KeyByHand>,
@@ -149,6 +152,13 @@ impl Distribution {
         named.map(|name| name.replace("{flavour}", flavour).replace("{series}", &series)).collect()
     }
 
+    /// Adds the offers with signed modules after all others, from which they differ only in the names of packages.
+    pub(super) fn add_signed_offers(&mut self) {
+        let Some(names) = &self.signed_names else { return };
+        let signed: Vec<_> = self.drivers.iter().filter_map(|offer| names.signed(offer)).collect();
+        self.drivers.extend(signed);
+    }
+
     /// The meta-package for the headers of such a kernel. The longest ending wins: -cloud-amd64 before -amd64 before none; then
     /// the one for the kernel's series.
     pub fn header_meta(&self, release: &str, arch: &str) -> Option<&HeaderMeta> {
@@ -176,6 +186,51 @@ pub struct ModuleSigning {
     pub packages: Vec<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
+}
+
+/// The names of packages of drivers whose modules the distribution signs, in packages with the kernel's version. `{driver}` stands
+/// for [`SignedAs::driver`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedNames {
+    /// The packages with the modules, as in [`DriverOffer::signed_modules`].
+    pub modules: Vec<String>,
+    /// The package that takes the place of the first one: it installs no DKMS.
+    pub first: String,
+    /// The package with the modules that DKMS builds.
+    pub dkms: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+impl SignedNames {
+    /// The offer with signed modules of the same driver, if there is one.
+    fn signed(&self, built: &DriverOffer) -> Option<DriverOffer> {
+        let SignedAs { driver, not_beside } = built.signed_as.as_ref()?;
+        let named = |name: &String| name.replace("{driver}", driver);
+        let others = built.packages.iter().skip(1).cloned();
+        Some(DriverOffer {
+            version: None,
+            packages: [named(&self.first)].into_iter().chain(others).collect(),
+            signed_as: None,
+            signed_modules: self.modules.iter().map(named).collect(),
+            dkms: Some(named(&self.dkms)),
+            not_beside: not_beside.clone(),
+            sources: self.sources.clone(),
+            ..built.clone()
+        })
+    }
+}
+
+/// A driver whose modules the distribution signs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedAs {
+    /// Its part of the packages' names, `580-server-open`.
+    pub driver: String,
+    /// See [`DriverOffer::not_beside`].
+    #[serde(default)]
+    pub not_beside: Vec<String>,
 }
 
 /// How people make the key that DKMS signs with, where gpusetup cannot prepare it.
@@ -287,6 +342,10 @@ pub struct DriverOffer {
     /// other packages have the same driver version, and come from `repository`.
     #[serde(default)]
     pub signed_for: Option<String>,
+    /// If the distribution also signs its modules for Secure Boot, in packages with the kernel's version. Their names are in
+    /// [`Distribution::signed_names`], and the offer that they make follows all others.
+    #[serde(default)]
+    pub signed_as: Option<SignedAs>,
     /// The packages with prebuilt modules that the distribution signs for Secure Boot, if they have the kernel's version in place of
     /// the driver's: each brings those of one line of kernels, and of the driver that the other packages have. The first that lists
     /// have for the kernel counts. `{meta}` stands for the ending of the kernel's meta-packages (`generic-hwe-24.04`), `{flavour}` for
@@ -300,6 +359,9 @@ pub struct DriverOffer {
     /// enabled, those would not fit the signed modules.
     #[serde(default)]
     pub not_beside: Vec<String>,
+    /// Whether the packages are made for servers: on a desktop, the distribution prefers its others of the same branch.
+    #[serde(default)]
+    pub for_servers: bool,
     /// The part of their names that the packages of other branches lack, `G06`, if those do not replace them: they are removed first.
     #[serde(default)]
     pub generation: Option<String>,

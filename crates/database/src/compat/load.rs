@@ -258,6 +258,7 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         disagreements: all.disagreements,
         index: Default::default(),
     };
+    database.distributions.iter_mut().for_each(Distribution::add_signed_offers);
     // Independent of the file that a fact is in; queries rely on this order.
     database.architectures.sort_by_key(|a| a.compute_capability);
     database.gpus.sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));

@@ -40,7 +40,7 @@ pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease
 pub use cuda::{CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, GuideSystem};
 pub use distribution::{
     Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, KeyByHand, ModuleSigning, PackageManager,
-    Repository, StockSystem, is_version_of,
+    Repository, SignedAs, SignedNames, StockSystem, is_version_of,
 };
 pub use driver::{
     BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility, KernelLimit,

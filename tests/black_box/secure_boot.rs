@@ -1,0 +1,201 @@
+//! Plans with Secure Boot on: Ubuntu's signed modules, the key where there are none, and what is said if its state is not known.
+
+use crate::common::{Tree, run, run_with_input};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// The operations of a step.
+fn operations<'a>(plan: &'a Value, step: &str) -> Vec<&'a Value> {
+    let steps = plan["steps"].as_array().expect("steps").iter().filter(|s| s["id"] == step);
+    steps.flat_map(|s| s["operations"].as_array().expect("operations")).collect()
+}
+
+/// The packages that a plan installs the driver from.
+fn installed(plan: &Value) -> Value {
+    let acts = operations(plan, "install-driver");
+    acts.iter().find(|act| act["op"] == "packages").unwrap_or_else(|| panic!("no packages: {plan}"))["install"].clone()
+}
+
+/// The texts of a plan's warnings about Secure Boot.
+fn warnings(plan: &Value) -> Vec<&str> {
+    let warnings = plan["warnings"].as_array().expect("warnings").iter().filter(|w| w["check"] == "GS301");
+    warnings.map(|w| w["text"].as_str().expect("a text")).collect()
+}
+
+fn plan(facts: &Value, more: &[&str]) -> Value {
+    let asked = ["plan", "--facts", "-", "--profile", "driver", "--json"];
+    run_with_input(&[&asked, more].concat(), &facts.to_string()).json()
+}
+
+/// An Ubuntu host with Secure Boot on, and a version of the package with signed modules for its kernel, 6.8.0-134-generic.
+fn with_ubuntus_modules(modules: &[(&str, &str)]) -> Value {
+    let mut facts =
+        run(&["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--profile", "driver", "--json"]).json()["host"].take();
+    let names =
+        ["nvidia-headless-", "nvidia-headless-no-dkms-", "nvidia-driver-"].map(|name| format!("{name}580-server-open"));
+    let version = "580.173.02-0ubuntu0.24.04.1";
+    facts["secure_boot"] = json!("enabled");
+    facts["firmware"] = json!({"shim": true, "trusted": [], "requested": []});
+    facts["offered"] = json!({"nvidia-utils-580-server": version, "linux-headers-6.8.0-134-generic": "6.8.0-134.134"});
+    names.iter().for_each(|name| facts["offered"][name] = json!(version));
+    modules.iter().for_each(|(name, version)| facts["offered"][name] = json!(version));
+    facts
+}
+
+#[test]
+fn with_secure_boot_ubuntu_has_its_own_signed_modules() {
+    let packaged = |facts: &Value| plan(facts, &["--method", "packages"]);
+    let (follows, of_series) =
+        ("linux-modules-nvidia-580-server-open-generic", "linux-modules-nvidia-580-server-open-generic-6.8");
+    let mut desktop = with_ubuntus_modules(&[(follows, "6.8.0-134.134")]);
+    desktop["desktop"] = json!("/usr/bin/Xorg");
+    let headless = ["nvidia-headless-no-dkms-580-server-open", "nvidia-utils-580-server"];
+    for (facts, wanted, modules) in [
+        (with_ubuntus_modules(&[(follows, "6.8.0-134.134+1")]), &headless[..], follows),
+        (with_ubuntus_modules(&[(follows, "6.8.0-136.136"), (of_series, "6.8.0-134.134")]), &headless[..], of_series),
+        (desktop, &["nvidia-driver-580-server-open"], follows),
+    ] {
+        let plan = packaged(&facts);
+        assert_eq!(installed(&plan), json!([wanted, &[modules]].concat()));
+        let all = plan["steps"].to_string();
+        assert!(!all.contains("enroll-key") && !all.contains("dkms\""), "nothing is built or signed: {all}");
+        assert!(plan["reasons"].to_string().contains("has signed modules for kernel 6.8.0-134-generic"), "{plan}");
+        assert_eq!(warnings(&plan), [""; 0]);
+    }
+    // Otherwise DKMS signs with the host's key, and the warning says why.
+    let mut untold = with_ubuntus_modules(&[]);
+    untold["offered"] = Value::Null;
+    let mut lagging = with_ubuntus_modules(&[(follows, "6.8.0-134.134")]);
+    lagging["signed_drivers"] = json!({ follows: "580.142" });
+    for (facts, why) in [
+        (with_ubuntus_modules(&[(follows, "6.8.0-136.136")]), "but for kernel 6.8.0-136.136: upgrade the kernel"),
+        (with_ubuntus_modules(&[]), "no signed modules of such a driver are known for kernel 6.8.0-134-generic"),
+        (untold, "fetch the package lists (sudo apt-get update)"),
+        (lagging, "but of driver 580.142, and the driver's other packages have version 580.173.02"),
+    ] {
+        let plan = packaged(&facts);
+        assert_eq!(operations(&plan, "sign-modules").len(), 2, "{plan}");
+        assert!(warnings(&plan)[0].contains(why), "{why}: {}", plan["warnings"]);
+    }
+    // Without Secure Boot, they are not asked for.
+    let mut off = with_ubuntus_modules(&[(follows, "6.8.0-134.134")]);
+    off["secure_boot"] = json!("disabled");
+    let plan = packaged(&off);
+    assert!(plan["steps"].to_string().contains("nvidia-headless-580-server-open"), "{plan}");
+}
+
+#[test]
+fn a_requested_version_is_why_other_signed_modules_are_not_used() {
+    let facts = with_ubuntus_modules(&[("linux-modules-nvidia-580-server-open-generic", "6.8.0-134.134")]);
+    let plan = plan(&facts, &["--driver", "580.178.04"]);
+    let [text] = warnings(&plan)[..] else { panic!("{plan}") };
+    assert!(text.contains("but of driver 580.173.02, and --driver 580.178.04 was requested"), "{text}");
+}
+
+#[test]
+fn a_desktop_prefers_packages_that_are_not_for_servers() {
+    let [server, other] = ["server-open", "open"].map(|name| format!("linux-modules-nvidia-580-{name}-generic"));
+    let mut facts = with_ubuntus_modules(&[(&server, "6.8.0-134.134"), (&other, "6.8.0-134.134")]);
+    for name in
+        ["nvidia-driver-580-open", "nvidia-headless-580-open", "nvidia-headless-no-dkms-580-open", "nvidia-utils-580"]
+    {
+        facts["offered"][name] = json!("580.173.02-0ubuntu0.24.04.1");
+    }
+    for (state, desktop, wanted) in [
+        ("enabled", json!("/usr/bin/Xorg"), json!(["nvidia-driver-580-open", other])),
+        ("disabled", json!("/usr/bin/Xorg"), json!(["nvidia-driver-580-open"])),
+        ("enabled", Value::Null, json!(["nvidia-headless-no-dkms-580-server-open", "nvidia-utils-580-server", server])),
+        ("disabled", Value::Null, json!(["nvidia-headless-580-server-open", "nvidia-utils-580-server"])),
+    ] {
+        facts["secure_boot"] = json!(state);
+        facts["desktop"] = desktop;
+        assert_eq!(installed(&plan(&facts, &["--method", "packages"])), wanted, "Secure Boot is {state}");
+    }
+}
+
+#[test]
+fn kernels_of_the_oem_line_have_signed_modules() {
+    let modules = "linux-modules-nvidia-580-server-open-oem-24.04c";
+    let facts = with_ubuntus_modules(&[(modules, "6.14.0-1018.18")]).to_string();
+    let facts = serde_json::from_str(&facts.replace("6.8.0-134-generic", "6.14.0-1018-oem")).expect("facts");
+    assert_eq!(installed(&plan(&facts, &[]))[2], modules);
+}
+
+#[test]
+fn without_shim_a_refusal_names_signed_modules_first() {
+    let mut facts = with_ubuntus_modules(&[("linux-modules-nvidia-580-server-open-generic", "6.8.0-136.136")]);
+    facts["firmware"]["shim"] = json!(false);
+    let refused = run_with_input(&["plan", "--facts", "-", "--profile", "driver"], &facts.to_string());
+    assert_eq!(refused.code, 5, "{}", refused.err);
+    let [modules, key] =
+        ["upgrade the kernel from 6.8.0-134-generic", "add the certificate"].map(|way| refused.err.find(way));
+    assert!(modules.is_some() && modules < key, "{}", refused.err);
+}
+
+#[test]
+fn lists_show_which_driver_signed_modules_are_for() {
+    let tree = Tree::ubuntu_24_04();
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: dpkg\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.22\n",
+    );
+    tree.write("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", "\u{6}\0\0\0\u{1}");
+    let modules = "linux-modules-nvidia-580-open-generic";
+    let planned = |driver: &str| {
+        let package = |name: &str, version: &str, depends: &str| {
+            format!("Package: {name}\nArchitecture: amd64\nVersion: {version}\nDepends: {depends}\n\n")
+        };
+        let of_driver = ["nvidia-headless-no-dkms-580-open", "nvidia-utils-580"];
+        let mut list: String = of_driver.map(|name| package(name, "580.159.03-0ubuntu1", "libc6")).concat();
+        list += &package(modules, "6.8.0-64.67", &format!("nvidia-kernel-common-580 (>= {driver})"));
+        tree.write("var/lib/apt/lists/archive_ubuntu_dists_noble_restricted_binary-amd64_Packages", &list);
+        tree.run(&["plan", "--gpu", "a100", "--profile", "driver", "--json"])
+    };
+    let fits = planned("580.159.03").json();
+    assert_eq!(installed(&fits)[2], modules);
+    assert_eq!(fits["host"]["signed_drivers"][modules], "580.159.03");
+    let refused = planned("580.142");
+    assert_eq!(refused.code, 5, "{}", refused.err);
+    assert!(
+        refused.err.contains("of driver 580.142, and the driver's other packages have version 580.159.03"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
+fn if_the_state_is_not_known_a_plan_with_unsigned_modules_says_so() {
+    let mut facts = with_ubuntus_modules(&[]);
+    facts["secure_boot"] = json!("unknown");
+    facts["firmware"] = Value::Null;
+    let unknown = plan(&facts, &[]);
+    let [text] = warnings(&unknown)[..] else { panic!("{unknown}") };
+    assert!(text.starts_with("whether Secure Boot is on is not known.") && text.contains("--sb-state"), "{text}");
+    facts["machine"]["is_tree"] = json!(true);
+    let tree = plan(&facts, &[]);
+    let [text] = warnings(&tree)[..] else { panic!("{tree}") };
+    assert!(text.contains("a tree does not show") && text.contains("--mok-key"), "{text}");
+    // A toolkit alone has no modules, and a new installation has Secure Boot off.
+    let toolkit = ["plan", "--facts", "-", "--profile", "toolkit", "--json"];
+    assert_eq!(warnings(&run_with_input(&toolkit, &facts.to_string()).json()), [""; 0]);
+    let new = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--json"]).json();
+    assert_eq!(warnings(&new), [""; 0]);
+}
+
+#[test]
+fn a_key_is_named_in_the_right_order_and_has_an_effect() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [key, certificate] = ["k.key", "k.der"].map(|name| dir.path().join(name).display().to_string());
+    let made = Command::new("openssl")
+        .args(["req", "-new", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=ours", "-outform", "DER"])
+        .args(["-keyout", &key, "-out", &certificate])
+        .output()
+        .expect("openssl is there");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let off = ["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--json"];
+    let unused = run(&[&off[..], &["--mok-key", &key, "--mok-cert", &certificate]].concat()).json();
+    assert!(warnings(&unused)[0].contains("--mok-key and --mok-cert have no effect"), "{unused}");
+    let exchanged = run(&[&off[..5], &["--mok-key", &certificate, "--mok-cert", &key]].concat());
+    let right = format!("try: gpusetup plan --os ubuntu-24.04 --gpu a100 --mok-key {key} --mok-cert {certificate}");
+    assert!(exchanged.code == 2 && exchanged.err.contains(&right), "{}", exchanged.err);
+}
