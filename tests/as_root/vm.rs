@@ -98,6 +98,14 @@ impl Machine {
         self.sh(script).succeeds().out.trim().to_owned()
     }
 
+    /// What each of some scripts says. They run in one session: in such a machine every login takes seconds.
+    fn ask_each<const N: usize>(&self, scripts: [&str; N]) -> [String; N] {
+        const NEXT: &str = "==== the next script\n";
+        let said = self.ask(&scripts.map(|script| format!("({script})")).join(&format!("\nprintf '{NEXT}'\n")));
+        let said: Vec<String> = said.split(NEXT).map(|part| part.trim().to_owned()).collect();
+        said.try_into().unwrap_or_else(|said| panic!("{N} answers are due: {said:?}"))
+    }
+
     /// Runs a script again and again until it comes to an end, over boots and the time that they take.
     fn ask_until(&mut self, script: &str) -> Said {
         loop {
@@ -210,10 +218,10 @@ fn a_machine_cut_off_during_the_first_boots_install_brings_its_card_the_driver()
 fn nouveau_has_come(machine: &mut Machine) {
     machine.ask_until("true").succeeds();
     machine.tells("sshd answered");
-    let cards = machine.ask("lspci -nnk -d 10de:");
+    let [cards, modules, log] =
+        machine.ask_each(["lspci -nnk -d 10de:", "lsmod", "dmesg | grep -e nouveau -e 'EXT4-fs.*mounted'"]);
     assert!(cards.contains("[10de:20b0]") && cards.contains("Kernel modules: nouveau"), "{cards}");
-    assert!(machine.ask("lsmod").contains("\nnouveau "));
-    let log = machine.ask("dmesg | grep -e nouveau -e 'EXT4-fs.*mounted'");
+    assert!(modules.contains("\nnouveau "), "{modules}");
     assert!(log.lines().next().is_some_and(|l| l.contains("nouveau 0000:")), "not from the initramfs: {log}");
 }
 
@@ -238,27 +246,30 @@ fn has_fabric_manager(machine: &Machine) {
 /// a minute for it; gpusetup's own check has compiled in each machine.
 fn works(machine: &Machine) {
     let start = Instant::now();
-    assert_eq!(
-        machine.ask("gpusetup status --json | grep '\"state\": \"done\",$' | head -n 1"),
-        "\"state\": \"done\","
-    );
-    assert_eq!(machine.ask("ls /etc/systemd/system/*gpusetup* 2>/dev/null || true"), "");
-    assert_eq!(machine.ask("systemctl --failed --plain --no-legend"), "");
-
-    let cards = machine.ask("lspci -nnk -d 10de:20b0");
-    assert_eq!(cards.matches("Kernel driver in use: nvidia").count(), 2, "{cards}");
-    let version = machine.ask("cat /proc/driver/nvidia/version");
-    assert!(version.contains("Kernel Module  535."), "{version}");
-    assert!(machine.ask("cat /proc/driver/nvidia/gpus/*/information").contains("NVIDIA A100"));
-    assert!(machine.ask("nvidia-smi -L").contains("GPU 1: "));
-    has_fabric_manager(machine);
-    // nouveau lies in this machine's initramfs still; it is the blacklist beside it that counts.
-    let files = machine.ask("lsinitramfs $(realpath /initrd.img)");
-    assert!(files.contains("/nouveau.ko") && files.contains("etc/modprobe.d/gpusetup-nouveau.conf"));
-    assert_eq!(machine.ask("lsmod | grep ^nouveau || true"), "");
-
+    // Python's program, since the cuDNN that programs get is the one that the loader finds.
     let cudnn = "import ctypes; print(ctypes.CDLL(\"libcudnn.so.9\").cudnnGetVersion())";
-    assert_eq!(machine.ask(&format!("python3 -c '{cudnn}'")), "91002");
+    let [state, units, unit_failures, cards, driver, information, devices, files, nouveau, cudnn] = machine.ask_each([
+        "gpusetup status --json | grep '\"state\": \"done\",$' | head -n 1",
+        "ls /etc/systemd/system/*gpusetup* 2>/dev/null || true",
+        "systemctl --failed --plain --no-legend",
+        "lspci -nnk -d 10de:20b0",
+        "cat /proc/driver/nvidia/version",
+        "cat /proc/driver/nvidia/gpus/*/information",
+        "nvidia-smi -L",
+        "lsinitramfs $(realpath /initrd.img)",
+        "lsmod | grep ^nouveau || true",
+        &format!("python3 -c '{cudnn}'"),
+    ]);
+    assert_eq!(state, "\"state\": \"done\",");
+    assert_eq!((units.as_str(), unit_failures.as_str()), ("", ""));
+    assert_eq!(cards.matches("Kernel driver in use: nvidia").count(), 2, "{cards}");
+    assert!(driver.contains("Kernel Module  535."), "{driver}");
+    assert!(information.contains("NVIDIA A100"), "{information}");
+    assert!(devices.contains("GPU 1: "), "{devices}");
+    // nouveau lies in this machine's initramfs still; it is the blacklist beside it that counts.
+    assert!(files.contains("/nouveau.ko") && files.contains("etc/modprobe.d/gpusetup-nouveau.conf"), "{files}");
+    assert_eq!((nouveau.as_str(), cudnn.as_str()), ("", "91002"));
+    has_fabric_manager(machine);
     println!("  {}: asking it took {:.0} s", machine.name, start.elapsed().as_secs_f64());
     println!(
         "  {}: {} boots; its console: {}",
