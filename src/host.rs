@@ -10,6 +10,7 @@ mod compiler;
 mod driver;
 mod elf;
 mod engine;
+mod engine_config;
 pub mod firmware;
 mod gpu;
 mod gpu_state;
@@ -46,8 +47,11 @@ pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
 pub use engine::{
-    CDI_FOLDERS, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, Seen, container_host,
-    has_cdi_specification, has_nvidia_runtime, packaged_version, parts,
+    BrokenConfig, CDI_FOLDERS, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, NvidiaRuntime, Seen,
+    container_host, has_cdi_specification, packaged_version, parts,
+};
+pub use engine_config::{
+    BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, json_object, toml_document,
 };
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};

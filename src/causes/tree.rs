@@ -103,12 +103,27 @@ pub fn in_chroot(text: &str, root: &Path) -> String {
     for part in parts {
         let program = program(part);
         out += "sudo ";
+        if let Some(printed) = printed(part, root) {
+            out += &printed;
+            continue;
+        }
         if program != "gpusetup" && program != "chroot" && !OF_CALLERS.contains(&program) {
             out += &format!("chroot {} ", quoted_path(root));
         }
         out += part;
     }
     out
+}
+
+/// The beginnings of commands that only print a file. This machine's programs do that for a tree, which need not have them.
+const PRINTERS: [&str; 3] = ["cat ", "grep -n", "sed -n "];
+
+/// Such a command for the file in the tree; none for another command, and for paths that need quotes.
+fn printed(command: &str, root: &Path) -> Option<String> {
+    let folder = root.display().to_string();
+    let is_plain = quoted_path(root) == folder && PRINTERS.iter().any(|start| command.starts_with(start));
+    let (before, file) = command.split_once(" /").filter(|_| is_plain)?;
+    Some(format!("{before} {}/{file}", folder.trim_end_matches('/')))
 }
 
 /// The first word of a command.
@@ -301,6 +316,14 @@ mod tests {
             sentence("layer it: sudo rpm-ostree install https://a-$(rpm -E %fedora).rpm", root),
             "layer it: sudo rpm-ostree install https://a-$(rpm -E %fedora).rpm (on the machine that runs this tree, and not here)"
         );
+        for (text, want) in [
+            ("sudo sed -n 2l /etc/docker/daemon.json", "sudo sed -n 2l d1/etc/docker/daemon.json"),
+            ("sudo grep -nE 'a b|c' /etc/f", "sudo grep -nE 'a b|c' d1/etc/f"),
+            ("sudo cat '/etc/a b'", "sudo chroot d1 cat '/etc/a b'"),
+            ("sudo sed -i s/a/b/ /etc/f", "sudo chroot d1 sed -i s/a/b/ /etc/f"),
+        ] {
+            assert_eq!(sentence(text, Path::new("d1")), want);
+        }
         for text in ["read it, then: sudo chmod go-w plan.json", "sudo ./gpusetup apply", "run it with sudo"] {
             assert_eq!(in_chroot(text, root), text);
         }

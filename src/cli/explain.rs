@@ -195,7 +195,8 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
         ..Planner::new(database)
     };
     let machine = facts.machine.kind;
-    let request = options.request.request_on(&options.host, assumed, machine)?;
+    let request = options.request.request_on(&options.host, assumed, machine);
+    let request = request.map_err(|problem| problem.on_system(options.stock.os.as_deref()))?;
     let prepared = planner.prepared(facts, request);
     let (facts, mut request) =
         prepared.map_err(|e| locked.not_planned(e, &options.host.again(&options.stock, None)))?;

@@ -107,7 +107,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let here = (facts.os.clone(), facts.machine.arch.clone());
     let machine = facts.machine.kind;
-    let mut request = options.request.request_on(&options.host, assumed, machine)?;
+    let request = options.request.request_on(&options.host, assumed, machine);
+    let mut request = request.map_err(|problem| problem.on_system(options.stock.os.as_deref()))?;
     options.request.left_out_layers(machine).into_iter().for_each(super::say);
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);

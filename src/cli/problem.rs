@@ -8,8 +8,7 @@ use crate::exit::Exit;
 use crate::resolve::{Conflict, Hint, Premise};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
-use crate::text::message;
-use crate::text::quoted_path;
+use crate::text::{message, quoted, quoted_path};
 use serde::Serialize;
 use std::path::Path;
 
@@ -76,6 +75,16 @@ impl Problem {
     /// With a command that would help.
     pub fn attempt(mut self, command: impl Into<String>) -> Self {
         self.tries.push(command.into());
+        self
+    }
+
+    /// With plans for the system that `--os` names, if it names one and they do not name it already.
+    pub fn on_system(mut self, os: Option<&str>) -> Self {
+        if let Some(os) = os {
+            let plan = format!("gpusetup plan --os {} ", quoted(os));
+            let without = self.tries.iter_mut().filter(|text| !text.contains(" --os"));
+            without.for_each(|text| *text = text.replacen("gpusetup plan ", &plan, 1));
+        }
         self
     }
 

@@ -90,7 +90,14 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
         return Judgement::new(ImageAnswer::Unknown, reason);
     }
     if let (true, Some(text)) = (needs.cuda.is_empty(), &needs.cuda_text) {
-        let reason = format!("its configuration says that it has CUDA {}, which is no version", quoted(text));
+        let configured = needs
+            .configured
+            .as_ref()
+            .map_or(String::new(), |other| format!(", and its configuration says that it has CUDA {}", quoted(other)));
+        let reason = match &needs.shown_by {
+            Some(file) => format!("{file} is of CUDA {}, which gpusetup does not know{configured}", quoted(text)),
+            None => format!("its configuration says that it has CUDA {}, which is no version", quoted(text)),
+        };
         return Judgement::new(ImageAnswer::Unknown, reason);
     }
     if needs.cuda.is_empty() && needs.demands.is_empty() {

@@ -12,6 +12,8 @@ pub struct Needs {
     pub cuda: Vec<CudaVersion>,
     /// The same, for people; the configuration's own words where they are no version.
     pub cuda_text: Option<String>,
+    /// What its configuration says of it, for people.
+    pub configured: Option<String>,
     /// The file that shows its CUDA, if its configuration does not.
     pub shown_by: Option<String>,
     /// The libraries of a newer driver in it.
@@ -44,9 +46,10 @@ impl Needs {
         }
         let is_disabled = variable(image, "NVIDIA_DISABLE_REQUIRE")
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
-        let mut needs =
-            Self { cuda: Vec::new(), cuda_text: None, shown_by: None, compat: compat(image), demands, is_disabled };
+        let (cuda, compat) = (Vec::new(), compat(image));
+        let mut needs = Self { cuda, cuda_text: None, configured: None, shown_by: None, compat, demands, is_disabled };
         needs.add_configured(image, database);
+        needs.configured = needs.cuda_text.clone();
         needs.add_files(image, database);
         needs
     }

@@ -927,6 +927,7 @@ fn hosts_of_containers() {
             let sound = spec("/etc/cdi/nvidia.yaml", Answer::Is(Vec::new()));
             c.specs = vec![CdiSpec { version: Some(version.to_owned()), ..sound }];
             let [version, first, cdi] = ["4.9.3", "5.1.0", "0.7.0"].map(|text| text.parse().expect("a version"));
+            let first = Some(first);
             c.old_cdi_readers = vec![OldCdiReader { engine: "Podman".to_owned(), version, first, cdi }];
             c.old_cdi_readers.retain(|_| is_old);
         })
@@ -935,6 +936,15 @@ fn hosts_of_containers() {
     assert_eq!(podman("1.0.0", true), ["GS803 warn"]);
     assert_eq!(podman("0.5.0", true), [""; 0]);
     assert_eq!(podman("0.7.0", false), [""; 0], "a newer one reads it");
+    let alone = |c: &mut Containers| c.engines = vec!["podman".into()];
+    assert_eq!(with(&alone), ["GS803 warn"], "no specification is there");
+    let unread = |c: &mut Containers| {
+        c.specs =
+            vec![CdiSpec { version: Some("1.1.0".to_owned()), ..spec("/etc/cdi/nvidia.yaml", Answer::Is(Vec::new())) }];
+        let [version, cdi] = ["5.8.2", "1.1.0"].map(|text| text.parse().expect("a version"));
+        c.old_cdi_readers = vec![OldCdiReader { engine: "Podman".to_owned(), version, first: None, cdi }];
+    };
+    assert_eq!(with(&unread), ["GS803 warn"], "no version reads it");
     let running = |unknown: &'static [&'static str], cgroup_driver: &'static str, has_char_links| {
         with(&|c| {
             let unknown_runtimes = unknown.iter().map(|name| (*name).to_owned()).collect();

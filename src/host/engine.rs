@@ -2,18 +2,19 @@
 //! that sets them up, because the files may have passwords.
 
 use super::Facts;
-use crate::compat::{ContainerToolkit, Database, Engine, EngineId};
+use super::engine_config::{NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, is_nvidia_runtime};
+use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
 use crate::packages;
 use crate::paths::UNIT_FOLDERS;
 use crate::system::{Node, Program, System, input};
 use crate::version::AddOnVersion;
+use crate::yaml;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toml_edit::{DocumentMut, TableLike};
 
 /// No configuration file is longer, in bytes.
 const MOST: u64 = 1 << 20;
@@ -32,6 +33,15 @@ pub struct ContainerHost {
     /// exist are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<PathBuf, Seen<ConfigFile>>,
+    /// The runtimes of NVIDIA's programs in the configuration of the engines that are installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtimes: Vec<NvidiaRuntime>,
+    /// Configuration files that their engine cannot read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<BrokenConfig>,
+    /// The CDI specifications of NVIDIA's devices, each with the version of CDI that it is written in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub specifications: BTreeMap<PathBuf, AddOnVersion>,
     /// Engines that are snaps, which gpusetup does not set up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snaps: Vec<EngineId>,
@@ -90,6 +100,36 @@ pub struct InstalledEngine {
     pub runtime_in: Option<PathBuf>,
 }
 
+/// A runtime of an engine whose program is NVIDIA's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct NvidiaRuntime {
+    /// The engine, `docker`.
+    pub engine: EngineId,
+    /// The runtime's name, which need not be `nvidia`.
+    pub name: String,
+    /// The file that defines it.
+    pub path: PathBuf,
+    /// The file that makes it the runtime of containers that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_in: Option<PathBuf>,
+}
+
+/// A configuration file that its engine cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct BrokenConfig {
+    /// The engine, `docker`.
+    pub engine: EngineId,
+    /// The file.
+    pub path: PathBuf,
+    /// The error, with its place.
+    pub why: String,
+    /// The line of the error, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
 /// Something that a host may have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -140,8 +180,15 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
         groups: groups(system, database),
         user_exists: user_id.as_ref().and_then(|id| id.as_ref().map(Option::is_some)),
         user_is_root: user_id.flatten().flatten().is_some_and(|id| id == "0"),
+        specifications: specifications(system),
         ..ContainerHost::default()
     };
+    for found in &host.engines {
+        let Some(engine) = database.engine(found.id) else { continue };
+        let read = configuration(system, engine);
+        host.runtimes.extend(read.nvidia_runtimes(engine));
+        host.broken.extend(read.broken);
+    }
     let configs = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
     let rules = database.container_toolkit().map(|toolkit| &toolkit.dev_char.file);
     for path in configs.chain(rules) {
@@ -187,6 +234,31 @@ pub fn has_cdi_specification(system: &System) -> bool {
     files.into_iter().any(names_ours)
 }
 
+/// The CDI specifications of NVIDIA's devices whose version can be read.
+fn specifications(system: &System) -> BTreeMap<PathBuf, AddOnVersion> {
+    let names = |folder: &Path| system.list(folder).unwrap_or_default();
+    let folders = CDI_FOLDERS.iter().map(Path::new);
+    let files = folders.flat_map(|folder| names(folder).into_iter().map(move |name| folder.join(name)));
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
+    let versioned = |path: PathBuf| {
+        let text = system.read_text(&path).ok().flatten().filter(|text| text.contains("nvidia.com/"))?;
+        Some((path, cdi_version(&text)?))
+    };
+    files.filter(is_one).filter_map(versioned).collect()
+}
+
+/// The version of CDI in a specification: <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
+fn cdi_version(text: &str) -> Option<AddOnVersion> {
+    #[derive(Deserialize)]
+    struct Specification {
+        #[serde(rename = "cdiVersion")]
+        version: String,
+    }
+    let read: Specification = yaml::read_texts(text).ok()?;
+    // The library of CDI leaves a leading v out.
+    read.version.strip_prefix('v').unwrap_or(&read.version).parse().ok()
+}
+
 fn is_snap(system: &System, engine: &Engine) -> bool {
     engine.snap.as_ref().is_some_and(|snap| system.exists(&snap.program))
 }
@@ -196,8 +268,9 @@ fn runtime_in(system: &System, engine: &Engine) -> Option<PathBuf> {
     let folder = Path::new(engine.drop_in.as_deref()?).parent()?;
     let parts = parts(system, engine, folder);
     let files = parts.into_iter().chain(engine.other_configs.iter().map(PathBuf::from));
-    let has_runtime =
-        |file: &PathBuf| system.read_text(file).ok().flatten().is_some_and(|text| has_nvidia_runtime(&text));
+    let has_runtime = |file: &PathBuf| {
+        system.read_text(file).ok().flatten().is_some_and(|text| has_nvidia_runtime(engine.form, &text))
+    };
     let mut files: Vec<_> = files.filter(|file| engine.drop_in.as_deref().map(Path::new) != Some(file)).collect();
     files.sort();
     files.into_iter().rfind(has_runtime)
@@ -222,39 +295,133 @@ fn files_in(system: &System, folder: &Path, deepest: usize) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// Whether a configuration of containerd or CRI-O has the runtime `nvidia`, in any version of the format.
-pub fn has_nvidia_runtime(text: &str) -> bool {
-    text.parse().is_ok_and(|doc: DocumentMut| defines_nvidia(doc.as_table()))
+/// What the files and the units of an engine say of its runtimes.
+#[derive(Default)]
+struct Configuration {
+    /// The file and the program of each runtime, by the runtime's name.
+    runtimes: BTreeMap<String, (PathBuf, Option<String>)>,
+    /// The runtime of containers that name none, and the file that says so.
+    default: Option<(String, PathBuf)>,
+    /// The files that the engine cannot read.
+    broken: Vec<BrokenConfig>,
 }
 
-/// Whether a table of runtimes, at any depth, has `nvidia`.
-fn defines_nvidia(table: &dyn TableLike) -> bool {
-    table.iter().filter_map(|(key, item)| Some((key, item.as_table_like()?))).any(|(key, inner)| {
-        let is_there = key == "runtimes" && inner.contains_key("nvidia");
-        is_there || defines_nvidia(inner)
-    })
+/// Reads the files of an engine in its order, and then the command lines that start it: what comes later counts.
+fn configuration(system: &System, engine: &Engine) -> Configuration {
+    let mut all = Configuration::default();
+    // These write their files themselves, or have none.
+    if matches!(engine.form, EngineForm::Detects | EngineForm::Cdi) {
+        return all;
+    }
+    let files = engine.configs().map(Path::to_path_buf);
+    let parts = engine.parts().flat_map(|folder| parts(system, engine, folder));
+    let mut imports: Option<Vec<String>> = None;
+    for path in files.chain(parts) {
+        let text = system.read_text(&path).ok().flatten();
+        let Some(text) = text.filter(|_| is_read(engine, imports.as_deref(), &path)) else { continue };
+        match Runtimes::of(engine.form, &text) {
+            Ok(found) => {
+                imports = imports.or_else(|| found.imports.clone());
+                all.add(&path, found);
+            }
+            Err(e) => {
+                all.broken.push(BrokenConfig { engine: engine.id, path, why: e.to_string(), line: e.line() });
+            }
+        }
+    }
+    for (path, command) in commands(system, engine) {
+        all.add(&path, Runtimes::of_command(&command));
+    }
+    all
+}
+
+impl Configuration {
+    fn add(&mut self, path: &Path, found: Runtimes) {
+        let of_file = |(name, program)| (name, (path.to_owned(), program));
+        self.runtimes.extend(found.programs.into_iter().map(of_file));
+        self.default = found.default.map(|name| (name, path.to_owned())).or(self.default.take());
+    }
+
+    /// The runtimes of NVIDIA's programs. One named `nvidia` without a known program counts, too.
+    fn nvidia_runtimes(&self, engine: &Engine) -> Vec<NvidiaRuntime> {
+        // containerd's default has a name, and a file may give it another program.
+        const OF_CONTAINERD: &str = "runc";
+        let unnamed = self.runtimes.get(OF_CONTAINERD).filter(|_| engine.form == EngineForm::Containerd);
+        let unnamed = unnamed.map(|(path, _)| (OF_CONTAINERD.to_owned(), path.clone()));
+        let default = self.default.clone().or(unnamed);
+        let runtime = |name: &str, path: &Path| NvidiaRuntime {
+            engine: engine.id,
+            name: name.to_owned(),
+            path: path.to_owned(),
+            default_in: default.as_ref().filter(|(of, _)| of == name).map(|(_, path)| path.clone()),
+        };
+        let is_nvidias = |name: &str, program: Option<&str>| program.map_or(name == NVIDIA_RUNTIME, is_nvidia_runtime);
+        let defined = self.runtimes.iter().filter(|(name, (_, program))| is_nvidias(name.as_str(), program.as_deref()));
+        let mut all: Vec<_> = defined.map(|(name, (path, _))| runtime(name, path)).collect();
+        if let Some((name, path)) = &default
+            && name == NVIDIA_RUNTIME
+            && !self.runtimes.contains_key(name)
+        {
+            all.push(runtime(name, path));
+        }
+        all
+    }
+}
+
+/// Whether an engine reads a file beside its main one. containerd reads those that the main file imports, if that is known.
+fn is_read(engine: &Engine, imports: Option<&[String]>, path: &Path) -> bool {
+    let Some(main) = engine.config.as_deref().map(Path::new).filter(|_| engine.form == EngineForm::Containerd) else {
+        return true;
+    };
+    let folder = main.parent().unwrap_or(main);
+    let is_named = |pattern: &String| {
+        let pattern = folder.join(pattern);
+        let is_any = pattern.file_stem().is_some_and(|name| name == "*");
+        let has_end = pattern.extension().is_none_or(|end| path.extension() == Some(end));
+        pattern.parent() == path.parent() && (pattern.file_name() == path.file_name() || is_any && has_end)
+    };
+    path == main || imports.map_or(path.extension().is_some_and(|end| end == "toml"), |all| all.iter().any(is_named))
+}
+
+/// The command lines that start an engine's units, each with the file that has it. As in systemd, a file replaces one of the
+/// same name in a later folder, and an empty `ExecStart=` takes back what came before.
+fn commands(system: &System, engine: &Engine) -> Vec<(PathBuf, String)> {
+    engine.units.iter().flat_map(|unit| commands_of(system, unit)).collect()
+}
+
+fn commands_of(system: &System, unit: &str) -> Vec<(PathBuf, String)> {
+    let own = UNIT_FOLDERS.iter().map(|folder| Path::new(folder).join(unit)).find(|path| system.exists(path));
+    let mut parts = BTreeMap::new();
+    for folder in UNIT_FOLDERS {
+        let folder = Path::new(folder).join(format!("{unit}.d"));
+        let names = system.list(&folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf"));
+        for name in names {
+            let path = folder.join(&name);
+            parts.entry(name).or_insert(path);
+        }
+    }
+    let mut commands = Vec::new();
+    for path in own.into_iter().chain(parts.into_values()) {
+        let text = system.read_text(&path).ok().flatten().unwrap_or_default().replace("\\\n", " ");
+        let settings = text.lines().filter_map(|line| line.split_once('='));
+        for (_, command) in settings.filter(|(key, _)| key.trim() == "ExecStart") {
+            match command.trim() {
+                "" => commands.clear(),
+                command => commands.push((path.clone(), command.to_owned())),
+            }
+        }
+    }
+    commands
 }
 
 /// The first option of this kind in a command line of the engine's units.
 fn conflict(system: &System, engine: &Engine) -> Option<(PathBuf, String)> {
-    let places = engine.units.iter().flat_map(|unit| UNIT_FOLDERS.map(|folder| Path::new(folder).join(unit)));
-    let files = places.flat_map(|unit| {
-        let parts = PathBuf::from(format!("{}.d", unit.display()));
-        let names = system.list(&parts).unwrap_or_default();
-        names.into_iter().map(move |name| parts.join(name)).chain([unit])
-    });
-    let option_in = |text: &str| {
-        let commands = text.lines().filter(|line| line.trim_start().starts_with("ExecStart"));
-        let mut words = commands.flat_map(str::split_whitespace);
-        let is_option = |word: &str, option: &str| {
-            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-        };
-        words.find_map(|word| engine.conflicting_options.iter().find(|option| is_option(word, option)).cloned())
+    let is_option = |word: &str, option: &str| {
+        word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     };
-    files.into_iter().find_map(|file| {
-        let text = system.read_text(&file).ok()??.replace("\\\n", " ");
-        Some((file, option_in(&text)?))
-    })
+    let option_of = |word: &str| engine.conflicting_options.iter().find(|option| is_option(word, option)).cloned();
+    let mut commands = commands(system, engine).into_iter();
+    commands.find_map(|(file, command)| Some((file, command.split_whitespace().find_map(option_of)?)))
 }
 
 fn installed_toolkit(system: &System, toolkit: &ContainerToolkit) -> Option<InstalledToolkit> {
@@ -439,7 +606,100 @@ mod tests {
         assert_eq!((file.text.as_str(), file.mode), ("{\n\t\"debug\": true\r\n}\n", 0o600));
         let refused = host.file(Path::new("/etc/containerd/config.toml")).expect_err("a link");
         assert_eq!(refused, "it is a link to /nix/store/x");
+        assert_eq!((host.runtimes.len(), host.broken.len()), (0, 0));
         // Facts that are printed and read again have the same text.
         assert_eq!(crate::text::made_visible(host.clone()), host);
+    }
+
+    /// The runtimes of a host with these programs and files: the engine's, the name, and the file that makes it the default.
+    fn runtimes(programs: &[&str], files: &[(&str, &str)]) -> Vec<(String, String, Option<String>)> {
+        let (_dir, system) = tree();
+        programs.iter().for_each(|program| write(&system, program, b"", 0o755));
+        files.iter().for_each(|(path, text)| write(&system, path, text.as_bytes(), 0o644));
+        let shown = |path: PathBuf| path.display().to_string();
+        let all = container_host(&system, &embedded(), None).runtimes.into_iter();
+        all.map(|found| (found.engine.to_string(), found.name, found.default_in.map(shown))).collect()
+    }
+
+    const CRIO: &str = "/etc/crio/crio.conf";
+    const CRIO_PART: &str = "/etc/crio/crio.conf.d/99-nvidia.toml";
+    const OF_CRIO: &str = "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
+
+    fn found(engine: &str, name: &str, default_in: Option<&str>) -> Vec<(String, String, Option<String>)> {
+        vec![(engine.to_owned(), name.to_owned(), default_in.map(str::to_owned))]
+    }
+
+    #[test]
+    fn crios_default_counts_in_whichever_file_it_is() {
+        let program = ["/usr/bin/crio"];
+        let default = "[crio.runtime]\ndefault_runtime = \"nvidia\"\n";
+        let early = "/etc/crio/crio.conf.d/10-crio.conf";
+        for file in [CRIO, early] {
+            let all = runtimes(&program, &[(file, default), (CRIO_PART, OF_CRIO)]);
+            assert_eq!(all, found("cri-o", "nvidia", Some(file)));
+        }
+        let whole = format!("{default}{OF_CRIO}");
+        let whole = whole.as_str();
+        assert_eq!(runtimes(&program, &[(CRIO, whole)]), found("cri-o", "nvidia", Some(CRIO)));
+        let later = default.replace("nvidia", "crun");
+        assert_eq!(runtimes(&program, &[(CRIO, whole), (early, later.as_str())]), found("cri-o", "nvidia", None));
+        assert_eq!(runtimes(&program, &[(CRIO_PART, OF_CRIO)]), found("cri-o", "nvidia", None));
+        assert_eq!(runtimes(&program, &[(CRIO, default)]), found("cri-o", "nvidia", Some(CRIO)), "without its table");
+        assert_eq!(runtimes(&[], &[(CRIO, whole)]), [], "CRI-O is not installed");
+    }
+
+    #[test]
+    fn a_default_counts_by_its_program() {
+        let daemon = "/etc/docker/daemon.json";
+        let docker = |text: &str| runtimes(&["/usr/bin/dockerd"], &[(daemon, text)]);
+        let cdi = r#"{"default-runtime": "x", "runtimes": {"x": {"path": "nvidia-container-runtime.cdi"}}}"#;
+        assert_eq!(docker(cdi), found("docker", "x", Some(daemon)));
+        assert_eq!(docker(&cdi.replace("nvidia-container-runtime.cdi", "crun")), []);
+        let other = r#"{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/crun"}}}"#;
+        assert_eq!(docker(other), [], "it is NVIDIA's by its name alone");
+        let unit = "/etc/systemd/system/docker.service.d/override.conf";
+        let command = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd --add-runtime=gpu=/usr/bin/nvidia-container-runtime \\\n  --default-runtime=gpu\n";
+        assert_eq!(runtimes(&["/usr/bin/dockerd"], &[(unit, command)]), found("docker", "gpu", Some(unit)));
+        let again = format!("{command}ExecStart=\nExecStart=/usr/bin/dockerd\n");
+        assert_eq!(runtimes(&["/usr/bin/dockerd"], &[(unit, again.as_str())]), [], "the empty one takes it back");
+    }
+
+    #[test]
+    fn containerd_reads_what_its_file_imports() {
+        let main = "/etc/containerd/config.toml";
+        let part = "/etc/containerd/conf.d/99-nvidia.toml";
+        let runc = "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.runc.options]\nBinaryName = \"nvidia-container-runtime\"\n";
+        let with = |files: &[(&str, &str)]| runtimes(&["/usr/bin/containerd"], files);
+        assert_eq!(with(&[(main, runc)]), found("containerd", "runc", Some(main)));
+        let imports = "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n";
+        assert_eq!(with(&[(main, imports), (part, runc)]), found("containerd", "runc", Some(part)));
+        assert_eq!(with(&[(main, "version = 3\nimports = [\"other/*.toml\"]\n"), (part, runc)]), []);
+        assert_eq!(with(&[(main, "version = 3\nimports = [\"conf.d/99-nvidia.toml\"]\n"), (part, runc)]).len(), 1);
+    }
+
+    #[test]
+    fn files_that_an_engine_cannot_read_are_named() {
+        let (_dir, system) = tree();
+        for program in ["/usr/bin/crio", "/usr/bin/dockerd"] {
+            write(&system, program, b"", 0o755);
+        }
+        write(&system, "/etc/crio/crio.conf.d/10-x.conf", b"[crio\n", 0o644);
+        write(&system, "/etc/docker/daemon.json", b"{\n  \"a\": 1,\n}", 0o644);
+        let broken = container_host(&system, &embedded(), None).broken;
+        let named: Vec<_> = broken.iter().map(|of| (of.engine.as_str(), of.path.to_str(), of.line)).collect();
+        let daemon = ("docker", Some("/etc/docker/daemon.json"), Some(3));
+        assert_eq!(named, [daemon, ("cri-o", Some("/etc/crio/crio.conf.d/10-x.conf"), Some(1))]);
+    }
+
+    #[test]
+    fn specifications_are_seen_with_their_version() {
+        let (_dir, system) = tree();
+        write(&system, "/etc/cdi/nvidia.yaml", b"cdiVersion: 0.7.0\nkind: nvidia.com/gpu\n", 0o644);
+        write(&system, "/var/run/cdi/x.json", br#"{"cdiVersion": "v1.1.0", "kind": "nvidia.com/gpu"}"#, 0o644);
+        write(&system, "/etc/cdi/other.yaml", b"cdiVersion: 0.5.0\nkind: vendor.example/x\n", 0o644);
+        write(&system, "/etc/cdi/torn.yaml", b"cdiVersion: [\nkind: nvidia.com/gpu\n", 0o644);
+        let found = container_host(&system, &embedded(), None).specifications;
+        let shown: Vec<_> = found.iter().map(|(path, cdi)| format!("{} {cdi}", path.display())).collect();
+        assert_eq!(shown, ["/etc/cdi/nvidia.yaml 0.7.0", "/var/run/cdi/x.json 1.1.0"]);
     }
 }

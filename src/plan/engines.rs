@@ -9,5 +9,5 @@ mod setup;
 
 pub use containerd::serves_no_pods;
 pub use daemon_json::{keeps_containers, refuses_cdi};
-pub use remove::{Original, Restored, is_default, restored};
+pub use remove::{Original, Restored, restored};
 pub use setup::{Containers, EngineSetup, FileEdit};

@@ -347,7 +347,7 @@ fn what_older_versions_left_is_moved_or_named() {
     let warned = |part: &str| texts(&plan).iter().any(|text| text.contains(part));
     assert!(warned("nvidia-docker.list: a source of an older generation"), "{:?}", texts(&plan));
     assert!(
-        warned("Podman 4.3.1 may not read the CDI specifications of NVIDIA Container Toolkit 1.20.0"),
+        warned("Podman 4.3.1 does not read version 0.7.0 of CDI, in which NVIDIA Container Toolkit 1.20.0 may write"),
         "{:?}",
         texts(&plan)
     );
@@ -433,4 +433,15 @@ fn the_toolkit_alone_is_removed() {
     );
     let refused = removal(&["--dry-run"]);
     assert!(refused.code == 5 && refused.err.contains("makes it the default"), "{}", refused.err);
+}
+
+#[test]
+fn an_option_for_containers_is_suggested_for_the_same_host() {
+    let ran =
+        run(&["plan", "--os", "ubuntu-24.04", "--gpu", "a100-sxm4-40gb", "--engine", "docker", "--docker-user", "x"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let command =
+        "gpusetup plan --os ubuntu-24.04 --profile container-host --engine docker --docker-user x --gpu a100-sxm4-40gb";
+    assert!(said.contains(command), "{said}");
 }

@@ -561,3 +561,15 @@ fn a_bomb_takes_no_memory_and_writes_nothing() {
     assert!(output.status.code() == Some(2) && text.contains("neither manifest.json"), "{text}");
     assert_eq!(fs::read_dir(place.0.path()).expect("read").count(), before.len());
 }
+
+/// A file may show a CUDA that no release has: it is named, and not taken for what the configuration says.
+#[test]
+fn a_cuda_that_is_not_known_is_that_of_its_file() {
+    let place = Place::new();
+    let file = "usr/lib/libcudart.so.99.9";
+    let image = with_layer(&config(&[("CUDA_VERSION", "12.4.1")]), &layer(&[file]));
+    let path = place.file("odd.tar", &image);
+    assert_eq!(place.answer(&path, "550.54.15", "a100-sxm4-40gb"), "unknown");
+    let says = place.says(&path, "550.54.15", "a100-sxm4-40gb");
+    assert!(says.contains(&format!("{file} is of CUDA 99")) && says.contains("that it has CUDA 12.4.1"), "{says}");
+}

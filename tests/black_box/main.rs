@@ -34,6 +34,7 @@ mod device_state;
 mod doctor;
 mod downloads;
 mod driver_file;
+mod engine_files;
 mod explain;
 mod fabric;
 mod facts;

@@ -298,17 +298,18 @@ impl RequestOptions {
         left_out(machine).filter(|_| self.profile.is_none() && self.driver.is_none())
     }
 
-    /// What is set up for containers.
-    fn containers(&self, machine: MachineKind) -> Result<Option<ContainerRequest>, Problem> {
+    /// What is set up for containers on a host with these GPUs, if they were assumed.
+    fn containers(&self, machine: MachineKind, gpus: &[String]) -> Result<Option<ContainerRequest>, Problem> {
         if self.profile_on(machine) == Profile::ContainerHost {
             return Ok(Some(ContainerRequest { engine: self.engine, docker_user: self.docker_user.clone() }));
         }
-        let (option, value) = match (self.engine, &self.docker_user) {
-            (None, None) => return Ok(None),
-            (Some(engine), _) => ("--engine", engine.to_string()),
-            (None, Some(user)) => ("--docker-user", user.clone()),
-        };
-        let again = format!("gpusetup plan --profile {CONTAINER_HOST} {option} {}", quoted(&value));
+        let engine = self.engine.map(|engine| ("--engine", engine.to_string()));
+        let user = self.docker_user.clone().map(|user| ("--docker-user", user));
+        let Some((option, _)) = engine.clone().or(user.clone()) else { return Ok(None) };
+        let gpus = gpus.iter().map(|gpu| ("--gpu", gpu.clone()));
+        let options = engine.into_iter().chain(user).chain(gpus);
+        let options: String = options.map(|(option, value)| format!(" {option} {}", quoted(&value))).collect();
+        let again = format!("gpusetup plan --profile {CONTAINER_HOST}{options}");
         Err(Problem::usage(format!("{option} is for --profile {CONTAINER_HOST}")).attempt(again))
     }
 
@@ -345,6 +346,7 @@ impl RequestOptions {
         let driver_is_wanted = driver.is_wanted();
         let (cuda, further) = self.toolkits(with_toolkit)?;
         let has_toolkit = with_toolkit && (cuda.is_wanted() || self.cuda.is_empty());
+        let containers = self.containers(machine, &assumed_gpus)?;
         Ok(Request {
             driver,
             cudnn: want("cudnn", self.cudnn.as_deref(), has_toolkit)?,
@@ -381,7 +383,7 @@ impl RequestOptions {
             leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
             imex_peers: BTreeSet::from_iter(self.imex_peers.iter().copied()).into_iter().collect(),
             library_path: self.library_path,
-            settings: Settings { containers: self.containers(machine)?, ..self.settings.settings(root)? },
+            settings: Settings { containers, ..self.settings.settings(root)? },
             today: self.today(),
         })
     }

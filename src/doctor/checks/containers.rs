@@ -43,10 +43,19 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
     let specs = here.specs.iter().map(|spec| described(spec, seen));
     let running = here.daemon.iter().flat_map(running);
     let unread = here.old_cdi_readers.iter().filter_map(|reader| unread(reader, &here.specs));
-    Verdict::worst(
-        [engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs).chain(unread).chain(running),
-    )
-    .unwrap_or_else(Verdict::pass)
+    let all = [engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs).chain(unread).chain(running);
+    Verdict::worst(all.chain(undescribed(seen))).unwrap_or_else(Verdict::pass)
+}
+
+/// Podman has no other way to the GPUs than a CDI specification. A tree has none before it runs.
+fn undescribed(seen: &Evidence) -> Option<Verdict> {
+    let here = &seen.containers;
+    let is_podmans = here.engines == ["podman"] && here.specs.is_empty() && !seen.facts.machine.is_tree;
+    is_podmans.then(|| {
+        Verdict::warn("containers of Podman get no GPUs: no CDI specification describes them")
+            .saw("no specification of nvidia.com in /etc/cdi and /var/run/cdi")
+            .advise("write one", ["sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"])
+    })
 }
 
 /// What the running docker daemon lacks.
@@ -132,8 +141,15 @@ fn unread(reader: &OldCdiReader, specs: &[CdiSpec]) -> Option<Verdict> {
     let (spec, written) = specs.iter().find_map(|spec| Some((spec, of_version(spec)?)))?;
     let path = spec.path.display();
     let cause = format!("{engine} {version} does not read the CDI specification {path}, so its containers get no GPUs");
-    let known = format!("the specification has version {written}, and {engine} {first} is the first that reads {cdi}");
-    let text = format!("update {engine} to {first} or newer, or write a specification with an older container toolkit");
+    let (known, update) = match first {
+        Some(first) => (
+            format!("{engine} {first} is the first that reads {cdi}"),
+            format!("update {engine} to {first} or newer, or "),
+        ),
+        None => (format!("no version of {engine} that gpusetup knows reads {cdi}"), String::new()),
+    };
+    let known = format!("the specification has version {written}, and {known}");
+    let text = format!("{update}write a specification with an older container toolkit");
     let asks = format!("grep -m1 cdiVersion {}", quoted_path(&spec.path));
     Some(Verdict::warn(cause).saw(known).advise(text, [asks]))
 }

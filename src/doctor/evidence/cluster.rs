@@ -5,7 +5,7 @@ use super::{Answer, ask, ask_or, names, text};
 use crate::cluster;
 use crate::compat::{Database, EngineForm};
 use crate::gpus::{patience, why_silent};
-use crate::host::Facts;
+use crate::host::{Facts, Runtimes};
 use crate::nvidia::{self, GpuTable, Library, Question, own};
 use crate::plan::serves_no_pods;
 use crate::system::{Output, System};
@@ -101,38 +101,39 @@ fn kubernetes(system: &System, database: &Database) -> Kubernetes {
     runtimes.extend(agent.filter(|agent| *agent != "kubelet").map(str::to_owned));
     // Docker does not run pods.
     let files = configurations(system, database).into_iter().filter(|(form, _)| *form != EngineForm::DaemonJson);
-    let files: Vec<_> = files.map(|(_, file)| file.display().to_string()).collect();
-    let names_nvidia = |file: &String| gives_gpus(&text(system, file));
-    let programs = files.iter().flat_map(|file| runtime_programs(&text(system, file)));
-    let mut missing: Vec<_> = programs.filter(|program| !system.exists(program)).collect();
+    let (mut files_read, mut configured, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for (form, file) in files {
+        let runtimes = Runtimes::of(form, &text(system, &file)).unwrap_or_default();
+        let file = file.display().to_string();
+        configured.extend(gives_gpus(&runtimes).then(|| file.clone()));
+        missing.extend(runtime_programs(&runtimes).filter(|program| !system.exists(program)).map(str::to_owned));
+        files_read.push(file);
+    }
     missing.dedup();
     Kubernetes {
         agent: agent.map(str::to_owned),
         runtimes,
-        no_pods_by: files.iter().find(|file| serves_no_pods(&text(system, file))).cloned(),
+        no_pods_by: files_read.into_iter().find(|file| serves_no_pods(&text(system, file))),
         missing_programs: missing,
-        configured: files.into_iter().filter(names_nvidia).collect(),
+        configured,
         driver_container: !names(system, "/run/nvidia/driver/usr").collect::<Vec<_>>().is_empty(),
         classes: classes(system, agent),
     }
 }
 
-/// Whether a runtime's configuration gives containers GPUs, comments left out.
-fn gives_gpus(configuration: &str) -> bool {
-    let mut lines = configuration.lines().map(|line| line.split('#').next().unwrap_or_default().replace(' ', ""));
-    lines.any(|line| line.contains("nvidia-container-runtime") || line == "enable_cdi=true")
+/// Whether a configuration gives containers GPUs.
+fn gives_gpus(runtimes: &Runtimes) -> bool {
+    runtimes.enables_cdi || nvidias(runtimes).next().is_some()
 }
 
-/// The programs of NVIDIA's runtime in a configuration of containerd (`BinaryName`) or CRI-O (`runtime_path`), comments left out.
-fn runtime_programs(configuration: &str) -> Vec<String> {
-    let program = |line: &str| {
-        let (key, value) = line.split('#').next()?.split_once('=')?;
-        let is_program = ["BinaryName", "runtime_path"].contains(&key.trim().trim_matches('"'));
-        let value = value.trim().trim_matches(['"', '\'']);
-        let is_nvidias = value.starts_with('/') && value.contains("nvidia-container-runtime");
-        (is_program && is_nvidias).then(|| value.to_owned())
-    };
-    configuration.lines().filter_map(program).collect()
+/// The programs of NVIDIA's runtimes in a configuration that are named by their path.
+fn runtime_programs(runtimes: &Runtimes) -> impl Iterator<Item = &str> {
+    nvidias(runtimes).filter(|program| program.starts_with('/'))
+}
+
+fn nvidias(runtimes: &Runtimes) -> impl Iterator<Item = &str> {
+    let programs = runtimes.programs.values().flatten().map(String::as_str);
+    programs.filter(|program| program.contains("nvidia-container-runtime"))
 }
 
 /// The runtime classes, as the kubelet may read them.
@@ -261,12 +262,17 @@ mod tests {
 
     #[test]
     fn a_runtimes_configuration_says_whether_it_gives_gpus() {
-        assert!(gives_gpus("[a]\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n"));
-        assert!(gives_gpus("enable_cdi = true # for GPUs\n"));
-        assert!(!gives_gpus("# BinaryName = \"/usr/bin/nvidia-container-runtime\"\nenable_cdi = false\n"));
-        let programs =
-            "BinaryName = \"/usr/bin/nvidia-container-runtime\" # NVIDIA's\nruntime_path = \"/usr/bin/crun\"\n";
-        assert_eq!(runtime_programs(programs), ["/usr/bin/nvidia-container-runtime"]);
+        let read = |text: &str| Runtimes::of(EngineForm::Containerd, text).expect("TOML");
+        let table = "[plugins.cri.containerd.runtimes.nvidia.options]\n";
+        let program = "BinaryName = \"/usr/bin/nvidia-container-runtime\" # NVIDIA's\n";
+        assert!(gives_gpus(&read(&format!("{table}{program}"))));
+        assert!(gives_gpus(&read("[plugins.cri]\nenable_cdi = true # for GPUs\n")));
+        assert!(!gives_gpus(&read(&format!("{table}# {program}[plugins.x]\nenable_cdi = false\n"))));
+        let inline = "[plugins.cri.containerd]\nruntimes = {nvidia = {options = {BinaryName = \"/usr/bin/nvidia-container-runtime\"}}, runc = {}}\n";
+        for text in [format!("{table}{program}"), inline.to_owned()] {
+            let read = read(&text);
+            assert_eq!(runtime_programs(&read).collect::<Vec<_>>(), ["/usr/bin/nvidia-container-runtime"], "{text}");
+        }
         assert_eq!(
             names_of_classes("{\"items\":[{\"metadata\":{\"name\":\"nvidia\"}},{}]}"),
             Some(["nvidia".to_owned()].into())

@@ -2,7 +2,7 @@
 
 use super::{Answer, ask, names, text};
 use crate::compat::{Database, EngineForm};
-use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, container_host, parts};
+use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, Runtimes, container_host, parts};
 use crate::system::{System, environment};
 use crate::version::{AddOnVersion, DriverVersion};
 use crate::yaml;
@@ -58,8 +58,9 @@ pub struct OldCdiReader {
     pub engine: String,
     /// Its version.
     pub version: AddOnVersion,
-    /// The first version that does.
-    pub first: AddOnVersion,
+    /// The first version that does; none if no known one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<AddOnVersion>,
     /// The version of CDI. Older evidence is about 0.7.0 alone.
     #[serde(default = "first_reported")]
     pub cdi: AddOnVersion,
@@ -83,7 +84,7 @@ pub struct CdiSpec {
     /// The version of the driver whose files it mounts, by their names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverVersion>,
-    /// Files that it mounts into containers but that do not exist; or why it cannot be read.
+    /// Files that it mounts into containers but that do not exist; or why engines cannot read it.
     pub missing: Answer<Vec<PathBuf>>,
 }
 
@@ -138,18 +139,13 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     }
     let (mut daemon_json, mut runtimes, mut named) = (None, Vec::new(), Vec::new());
     for (form, file) in configurations(system, database) {
-        let text = text(system, &file);
-        if form != EngineForm::DaemonJson {
-            runtimes.extend(named_runtimes(&text).into_iter().map(|program| (file.clone(), program)));
-            continue;
+        let is_docker = form == EngineForm::DaemonJson;
+        let read = Runtimes::of(form, &text(system, &file));
+        for (name, program) in read.iter().flat_map(nvidias) {
+            runtimes.push((file.clone(), program));
+            named.extend(is_docker.then_some(name));
         }
-        match docker_runtimes(&text) {
-            Ok(found) => {
-                runtimes.extend(found.iter().map(|(_, program)| (file.clone(), program.clone())));
-                named.extend(found.into_iter().map(|(name, _)| name));
-            }
-            Err(why) => daemon_json = Some(why),
-        }
+        daemon_json = daemon_json.or(read.err().filter(|_| is_docker).map(|e| e.to_string()));
     }
     let is_there = |program: &str| match program.starts_with('/') {
         true => system.exists(program),
@@ -157,7 +153,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     };
     let has_toolkit = has("nvidia-ctk") || has("nvidia-container-runtime-hook");
     let docker = programs("docker").into_iter().find(|program| has_toolkit && system.exists(program));
-    let specs: Vec<_> = CDI_FOLDERS.iter().flat_map(|folder| specs(system, Path::new(folder))).collect();
+    let specs: Vec<_> = CDI_FOLDERS.iter().flat_map(|folder| specs(system, database, Path::new(folder))).collect();
     Containers {
         engines,
         has_toolkit,
@@ -187,9 +183,9 @@ fn old_cdi_readers(system: &System, database: &Database, specs: &[CdiSpec]) -> V
         specs.iter().filter_map(|spec| spec.version.as_ref()?.parse().ok()).collect();
     let old = |found: &InstalledEngine, cdi: AddOnVersion| {
         let (engine, version) = (database.engine(found.id)?, found.version?);
-        let has_no_other = engine.form == EngineForm::Cdi || engine.gpus_by_cdi.is_some_and(|since| version >= since);
-        let first = engine.reads(cdi).filter(|first| has_no_other && version < *first)?;
-        Some(OldCdiReader { engine: engine.title.clone(), version, first, cdi })
+        let first = engine.reads(cdi);
+        let is_old = engine.needs_cdi(version) && engine.refuses(version, cdi);
+        is_old.then(|| OldCdiReader { engine: engine.title.clone(), version, first, cdi })
     };
     let engines = container_host(system, database, None).engines;
     engines.iter().flat_map(|found| versions.iter().filter_map(|cdi| old(found, *cdi)).collect::<Vec<_>>()).collect()
@@ -270,29 +266,10 @@ fn capabilities(text: &str) -> BTreeSet<String> {
     text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// NVIDIA's runtimes in docker's configuration, each with its program; or why docker cannot read it.
-fn docker_runtimes(text: &str) -> Result<Vec<(String, String)>, String> {
-    // Docker 23 and newer read a byte-order mark; older ones do not start with it.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let daemon: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    let runtimes = daemon.get("runtimes").and_then(|r| r.as_object()).into_iter().flatten();
-    let program = |(name, runtime): (&String, &serde_json::Value)| {
-        Some((name.clone(), runtime.get("path")?.as_str()?.to_owned()))
-    };
-    Ok(runtimes.filter_map(program).filter(|(_, program)| program.contains("nvidia")).collect())
-}
-
-/// NVIDIA's runtimes in the TOML of containerd (`BinaryName = "…"`) and CRI-O (`runtime_path = "…"`).
-fn named_runtimes(text: &str) -> Vec<String> {
-    let named = |line: &str| {
-        let (key, value) = line.trim().split_once('=')?;
-        let value = value.trim().trim_matches(['"', '\'']);
-        (["BinaryName", "runtime_path"].contains(&key.trim()) && value.contains("nvidia")).then(|| value.to_owned())
-    };
-    text.lines().filter_map(named).collect()
+/// NVIDIA's runtimes in a configuration, each with its program.
+fn nvidias(runtimes: &Runtimes) -> Vec<(String, String)> {
+    let all = runtimes.programs.iter().filter_map(|(name, program)| Some((name.clone(), program.clone()?)));
+    all.filter(|(_, program)| program.contains("nvidia")).collect()
 }
 
 /// The fields of a CDI specification that are read here:
@@ -330,23 +307,26 @@ struct Mount {
     host_path: PathBuf,
 }
 
-fn specs(system: &System, folder: &Path) -> Vec<CdiSpec> {
+fn specs(system: &System, database: &Database, folder: &Path) -> Vec<CdiSpec> {
     let described = |name: &String| [".yaml", ".json"].iter().any(|end| name.ends_with(end));
     let read = |name: String| {
-        let path = folder.join(name);
-        let bytes = text(system, &path);
-        // Other vendors' devices do not matter here.
-        bytes.contains("nvidia.com/").then(|| spec(system, path, &bytes))
+        let path = folder.join(&name);
+        let text = text(system, &path);
+        let spec = spec(system, database, path, &text);
+        // Other vendors' devices do not matter here. A file that cannot be read may not even name them.
+        let is_ours = text.contains("nvidia.com/") || spec.devices.is_empty() && name.contains("nvidia");
+        is_ours.then_some(spec)
     };
     names(system, folder).filter(described).filter_map(read).collect()
 }
 
-fn spec(system: &System, path: PathBuf, text: &str) -> CdiSpec {
+fn spec(system: &System, database: &Database, path: PathBuf, text: &str) -> CdiSpec {
     // JSON is YAML too.
-    let spec: Spec = match yaml::read_texts(text) {
-        Ok(spec) => spec,
-        Err(e) => {
-            let why = e.to_string().lines().next().unwrap_or_default().to_owned();
+    let read = yaml::read_texts(text).map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned());
+    let read = read.and_then(|spec: Spec| Ok((released(database, spec.cdi_version.as_deref())?, spec)));
+    let (version, spec) = match read {
+        Ok(read) => read,
+        Err(why) => {
             let devices = BTreeSet::new();
             return CdiSpec { path, version: None, devices, driver: None, missing: Answer::Failed(why) };
         }
@@ -356,7 +336,16 @@ fn spec(system: &System, path: PathBuf, text: &str) -> CdiSpec {
     let mounts: BTreeSet<_> = edits.flat_map(|e| e.mounts.iter().flatten()).map(|m| &m.host_path).collect();
     let driver = mounts.iter().find_map(|path| driver_of(path));
     let missing: Vec<_> = mounts.into_iter().filter(|path| !system.exists(path)).cloned().collect();
-    CdiSpec { path, version: spec.cdi_version, devices, driver, missing: Answer::Is(missing) }
+    CdiSpec { path, version: Some(version.to_string()), devices, driver, missing: Answer::Is(missing) }
+}
+
+/// The version of CDI of a specification, if it is a released one: engines refuse the others.
+fn released(database: &Database, version: Option<&str>) -> Result<AddOnVersion, String> {
+    let Some(version) = version else { return Err("it has no cdiVersion".to_owned()) };
+    let is_known = |version: &AddOnVersion| database.container_toolkit().is_none_or(|known| known.knows_cdi(*version));
+    // The library of CDI leaves a leading v out.
+    let read = version.strip_prefix('v').unwrap_or(version).parse().ok().filter(is_known);
+    read.ok_or_else(|| format!("its cdiVersion {version} is no version of CDI that gpusetup knows"))
 }
 
 /// The driver that a library is of: `libcuda.so.580.95.05`. A Jetson has `libcuda.so.1.1`, and the GPU Operator a driver in a container.
@@ -440,7 +429,9 @@ mod tests {
         let runtimes =
             r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}, "crun": {"path": "/usr/bin/crun"}}}"#;
         write("/etc/docker/daemon.json", runtimes);
-        write("/etc/containerd/config.toml", "  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n  x = 1\n");
+        let of_containerd =
+            "[plugins.cri.containerd.runtimes.nvidia.options]\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+        write("/etc/containerd/config.toml", of_containerd);
         let lost = containers(&system, &database).lost_runtimes;
         let programs: Vec<_> = lost.iter().map(|(_, program)| program.as_str()).collect();
         assert_eq!(programs, ["nvidia-container-runtime", "/usr/bin/nvidia-container-runtime"]);
@@ -457,7 +448,7 @@ mod tests {
         write("/etc/cdi/other.yaml", "kind: vendor.example/x\n");
         write(
             "/var/run/cdi/old.json",
-            r#"{"kind": "nvidia.com/gpu", "devices": [{"name": "all", "containerEdits": {"mounts": [{"hostPath": "/gone"}]}}]}"#,
+            r#"{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "all", "containerEdits": {"mounts": [{"hostPath": "/gone"}]}}]}"#,
         );
         write("/var/run/cdi/torn.yaml", "kind: nvidia.com/gpu\ndevices: [");
         let specs = containers(&system, &database).specs;
@@ -467,6 +458,52 @@ mod tests {
         assert_eq!(specs[0].version.as_deref(), Some("0.5.0"));
         assert_eq!(specs[1].missing, Answer::Is(vec!["/gone".into()]));
         assert!(matches!(specs[2].missing, Answer::Failed(_)));
+    }
+
+    #[test]
+    fn specifications_that_no_engine_reads_are_named() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        let why = |name: &str, text: &str| {
+            system.make_directories("/etc/cdi", 0o755).expect("made");
+            let path = format!("/etc/cdi/{name}");
+            system.write(&path, text.as_bytes(), 0o644).expect("written");
+            let all = specs(&system, &database, Path::new("/etc/cdi"));
+            system.write(&path, b"", 0o644).expect("written");
+            all.into_iter().find(|spec| spec.path == Path::new(&path)).map(|spec| spec.missing)
+        };
+        let failed = |why: &str| Some(Answer::Failed(why.to_owned()));
+        let rest = "kind: nvidia.com/gpu\ndevices: []\n";
+        assert_eq!(why("a.yaml", rest), failed("it has no cdiVersion"));
+        for version in ["1.2.0", "9.9.9", "0.7", "new"] {
+            let expected = format!("its cdiVersion {version} is no version of CDI that gpusetup knows");
+            assert_eq!(why("a.yaml", &format!("cdiVersion: {version}\n{rest}")), failed(&expected));
+        }
+        for version in ["0.3.0", "v0.7.0", "1.1.0"] {
+            assert_eq!(why("a.yaml", &format!("cdiVersion: {version}\n{rest}")), Some(Answer::Is(Vec::new())));
+        }
+        assert!(matches!(why("nvidia.yaml", "cdiVersion: [\n"), Some(Answer::Failed(_))));
+        assert_eq!(why("amd.yaml", "cdiVersion: [\n"), None, "it may be of another vendor");
+    }
+
+    #[test]
+    fn an_engine_that_no_version_of_reads_a_specification_is_named() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        let write = |path: &str, text: &str| {
+            system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+            system.write(path, text.as_bytes(), 0o644).expect("written");
+        };
+        write("/usr/bin/podman", "");
+        write("/var/lib/dpkg/status", "Package: podman\nStatus: install ok installed\nVersion: 5.4.2+ds1-2\n\n");
+        let first = |version: &str| {
+            write("/etc/cdi/nvidia.yaml", &format!("cdiVersion: {version}\nkind: nvidia.com/gpu\ndevices: []\n"));
+            let old = containers(&system, &database).old_cdi_readers;
+            old.into_iter().map(|reader| reader.first.map(|first| first.to_string())).collect::<Vec<_>>()
+        };
+        assert_eq!(first("1.1.0"), [None]);
+        assert_eq!(first("1.0.0"), [Some("5.5.0".to_owned())]);
+        assert_eq!(first("0.8.0"), []);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Requests about containers that are refused before anything changes.
 
-use crate::host::MachineKind;
+use crate::compat::Engine;
+use crate::host::{BrokenConfig, MachineKind};
 use crate::ids::CheckId;
 use crate::plan::context::StepContext;
 use crate::plan::engines::EngineSetup;
 use crate::resolve::{Conflict, ContainerRequest, Hint, Request};
 use crate::text::{all_of, quoted_path};
+use std::path::Path;
 
 /// Refuses an engine that cannot be installed, a user who cannot be let in, and files that cannot be merged.
 pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
@@ -16,18 +18,35 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     not_beside_a_snap(context)?;
     not_without_packages(context)?;
     not_without_user(context)?;
-    let Some((setup, broken)) = containers.broken().next() else { return Ok(()) };
-    let (path, title) = (broken.path.display(), &setup.engine.title);
-    let sentence = format!("{path} cannot be merged, so it is left as it is: {}", broken.why);
-    let file = quoted_path(&broken.path);
-    let check = match broken.line {
+    if let Some((setup, broken)) = containers.broken().next() {
+        let sentence = format!("{} cannot be merged, so it is left as it is: {}", broken.path.display(), broken.why);
+        return Err(to_correct(setup.engine, &broken.path, broken.line, sentence, "plan again"));
+    }
+    // Files that are not merged, but that the engine reads when it restarts.
+    let mut others = containers.engines.iter().flat_map(|setup| {
+        let of_engine = containers.host.broken.iter().filter(move |broken| broken.engine == setup.engine.id);
+        of_engine.map(move |broken| unreadable(setup.engine, broken, "plan again"))
+    });
+    others.next().map_or(Ok(()), Err)
+}
+
+/// The refusal of a file that its engine cannot read.
+pub(super) fn unreadable(engine: &Engine, broken: &BrokenConfig, again: &str) -> Conflict {
+    let BrokenConfig { path, why, line, .. } = broken;
+    let sentence = format!("{} cannot read {}: {why}", engine.title, path.display());
+    to_correct(engine, path, *line, sentence, again)
+}
+
+fn to_correct(engine: &Engine, path: &Path, line: Option<usize>, sentence: String, again: &str) -> Conflict {
+    let file = quoted_path(path);
+    let check = match line {
         // The letter l shows hidden characters, too.
         Some(line) => format!("sudo sed -n {line}l {file}"),
         None => format!("sudo cat {file}"),
     };
-    Err(Conflict::blocked(CheckId::GS803, sentence)
-        .hint(format!("correct the file of {title}, then plan again"))
-        .hint(Hint::Command(check)))
+    Conflict::blocked(CheckId::GS803, sentence)
+        .hint(format!("correct the file of {}, then {again}", engine.title))
+        .hint(Hint::Command(check))
 }
 
 /// Refuses packages of an engine beside a snap of it.
@@ -147,7 +166,12 @@ fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
     }
     if containers.host.user_exists == Some(false) {
         let sentence = format!("this host has no user {user} (--docker-user)");
-        return Err(Conflict::request(sentence).hint("getent passwd lists the users"));
+        let list = if context.facts.machine.is_tree {
+            "its /etc/passwd lists the users"
+        } else {
+            "getent passwd lists the users"
+        };
+        return Err(Conflict::request(sentence).hint(list));
     }
     Ok(())
 }

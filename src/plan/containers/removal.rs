@@ -1,17 +1,18 @@
 //! The removal of NVIDIA's container toolkit: its packages, what engines were told of it, and the CDI specifications that it wrote.
 
+use super::refusals::unreadable;
 use super::warnings::ends_containers;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm};
-use crate::host::{ConfigFile, ContainerHost, Facts};
+use crate::host::{ConfigFile, ContainerHost, Facts, NVIDIA_RUNTIME, NvidiaRuntime};
 use crate::ids::CheckId;
 use crate::operation::{Packages, Remove, Service, WriteFile};
 use crate::plan::context::step;
-use crate::plan::engines::{Original, Restored, is_default, restored};
+use crate::plan::engines::{Original, Restored, restored};
 use crate::plan::{Act, Step, StepId, Warning};
 use crate::resolve::{Conflict, Hint};
 use crate::sum::sha256;
 use crate::text::{all_of, quoted_path};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What is known of a host whose container toolkit is removed.
@@ -44,6 +45,7 @@ impl ContainerRemoval<'_> {
         }
         let (mut edits, mut restarts) = (Vec::new(), Vec::new());
         for engine in &self.database.engines {
+            starts_without(engine, &host)?;
             let of_engine = self.edits(engine, &host, &mut say)?;
             let found = host.engines.iter().find(|found| found.id == engine.id);
             let detects = engine.form == EngineForm::Detects && packages.is_some();
@@ -92,8 +94,8 @@ impl ContainerRemoval<'_> {
                 .for_each(&mut *say);
             acts.push(operation);
         }
-        let named = host.engines.iter().find(|found| found.id == engine.id).and_then(|found| found.runtime_in.as_ref());
-        named.into_iter().for_each(|path| say(stays(engine, path)));
+        let of_others = runtimes_of_others(engine, host);
+        of_others.into_iter().for_each(|(path, name)| say(stays(engine, path, name)));
         Ok(acts)
     }
 
@@ -108,18 +110,10 @@ impl ContainerRemoval<'_> {
             let sentence = format!("NVIDIA's runtime cannot be taken out of {}: {e}", path.display());
             Conflict::blocked(CheckId::GS803, sentence).hint(format!("correct the file of {}", engine.title))
         })?;
-        let stays_default = match &after {
-            Restored::Text(after) => is_default(engine.form, after),
-            Restored::Same | Restored::Theirs => is_default(engine.form, text),
-            Restored::Gone => false,
-        };
-        if stays_default {
-            return Err(is_needed(engine, path));
-        }
         Ok(match after {
             Restored::Same => None,
             Restored::Theirs => {
-                say(stays(engine, path));
+                say(stays(engine, path, NVIDIA_RUNTIME));
                 None
             }
             Restored::Gone => Some(Act::needed(Remove { path: path.to_owned() })),
@@ -131,20 +125,47 @@ impl ContainerRemoval<'_> {
     }
 }
 
+/// Refuses if an engine would start no containers without NVIDIA's runtime, or if its files do not say so.
+fn starts_without(engine: &Engine, host: &ContainerHost) -> Result<(), Conflict> {
+    if let Some(broken) = host.broken.iter().find(|broken| broken.engine == engine.id) {
+        return Err(unreadable(engine, broken, "try again"));
+    }
+    let mut runtimes = host.runtimes.iter().filter(|runtime| runtime.engine == engine.id);
+    match runtimes.find_map(|runtime| Some((runtime, runtime.default_in.as_deref()?))) {
+        Some((runtime, path)) => Err(is_needed(engine, runtime, path)),
+        None => Ok(()),
+    }
+}
+
 /// Without its default runtime, an engine starts no containers.
-fn is_needed(engine: &Engine, path: &Path) -> Conflict {
-    let (title, shown) = (&engine.title, path.display());
-    let sentence = format!("{title} starts every container with NVIDIA's runtime: {shown} makes it the default");
-    let hint = format!("take the default runtime out of this file, restart {title}, then try again");
-    let find = format!("sudo grep -n default.runtime {}", quoted_path(path));
+fn is_needed(engine: &Engine, runtime: &NvidiaRuntime, path: &Path) -> Conflict {
+    let (title, shown, name) = (&engine.title, path.display(), &runtime.name);
+    let of_name = if name == NVIDIA_RUNTIME { String::new() } else { format!(", here called {name}") };
+    let sentence =
+        format!("{title} starts every container with NVIDIA's runtime{of_name}: {shown} makes it the default");
+    let is_unit = path.parent().is_some_and(|folder| folder.display().to_string().contains("/systemd/system"));
+    let reload = if is_unit { "run systemctl daemon-reload, " } else { "" };
+    let hint = format!("give {title} another default runtime in this file, {reload}restart {title}, then try again");
+    let find = format!("sudo grep -nE 'default.runtime|nvidia-container-runtime' {}", quoted_path(path));
     Conflict::blocked(CheckId::GS803, sentence).hint(hint).hint(Hint::Command(find))
 }
 
+/// The runtimes of NVIDIA's programs that are in other files than the engine's own, or that have other names than gpusetup gives.
+fn runtimes_of_others<'h>(engine: &Engine, host: &'h ContainerHost) -> BTreeSet<(&'h Path, &'h str)> {
+    let found = host.engines.iter().find(|found| found.id == engine.id);
+    let in_other = found.and_then(|found| found.runtime_in.as_deref()).map(|path| (path, NVIDIA_RUNTIME));
+    let own: Vec<_> = engine.config.iter().chain(&engine.drop_in).map(Path::new).collect();
+    let all = host.runtimes.iter().filter(|runtime| runtime.engine == engine.id);
+    let all = all.map(|runtime| (runtime.path.as_path(), runtime.name.as_str()));
+    all.filter(|(path, name)| *name != NVIDIA_RUNTIME || !own.contains(path)).chain(in_other).collect()
+}
+
 /// A runtime that gpusetup did not write stays.
-fn stays(engine: &Engine, path: &Path) -> String {
+fn stays(engine: &Engine, path: &Path, name: &str) -> String {
     let units: Vec<_> = engine.units.iter().take(1).map(String::as_str).collect();
     format!(
-        "{} has the runtime nvidia, which gpusetup did not write: it stays. Take it out by hand, then `sudo systemctl restart {}`",
+        "{} has the runtime {name}, which gpusetup did not write: it stays. Take it out by hand, then \
+         `sudo systemctl restart {}`",
         path.display(),
         all_of(&units)
     )

@@ -20,7 +20,7 @@ pub fn warnings(context: &StepContext) -> Vec<String> {
         all.extend(no_pods(containers, setup));
         all.extend(kept_runtime(setup));
         all.extend(restart(containers, setup));
-        all.extend(cdi(containers, setup));
+        all.extend(unread_specification(containers, setup).or_else(|| cdi(context, containers, setup)));
     }
     all.extend(is_root(containers));
     all.extend(selinux(containers));
@@ -99,28 +99,54 @@ fn strs(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
 }
 
-/// The warning that an engine does not read the specification that this toolkit writes.
-fn cdi(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+/// The warning that an engine does not read a specification that is there, and has no other way to the GPUs.
+fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let (engine, version) = (setup.engine, setup.version?);
+    let mut all = containers.host.specifications.iter().filter(|_| engine.needs_cdi(version));
+    let (path, cdi) = all.find(|(_, cdi)| engine.refuses(version, **cdi))?;
+    let (title, path) = (&engine.title, path.display());
+    let first = match engine.reads(*cdi) {
+        Some(first) => format!("{title} {first} is the first version that reads it"),
+        None => format!("no version of {title} that gpusetup knows reads it"),
+    };
+    Some(format!(
+        "{title} {version} does not read {path}, which has version {cdi} of CDI, so its containers get no GPUs: {first}"
+    ))
+}
+
+/// The warning that an engine does not read the specifications that this toolkit writes.
+fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let (engine, title) = (setup.engine, &setup.engine.title);
-    let text = setup.engine.config.as_ref().and_then(|path| containers.host.file(std::path::Path::new(path)).ok()?);
+    let text = engine.config.as_ref().and_then(|path| containers.host.file(Path::new(path)).ok()?);
     if engine.form == EngineForm::DaemonJson && text.is_some_and(|file| refuses_cdi(&file.text)) {
         return Some(format!("{title} is told not to use CDI (features.cdi), which stays so: --runtime nvidia works"));
     }
-    let (version, toolkit) = (setup.version?, containers.version);
-    let newer = containers.toolkit.newer_specification;
-    let reads_new = engine.reads(newer.cdi).filter(|_| toolkit >= newer.since);
-    let least = engine.cdi.filter(|least| version < *least).or(reads_new.filter(|least| version < *least))?;
-    let written =
-        if toolkit >= newer.since { format!(", which can have version {}", newer.cdi) } else { String::new() };
-    let title_of_toolkit = &containers.toolkit.title;
+    let version = setup.version?;
+    let of_release = if setup.found.is_none() { format!(" of {}", context.facts.os.name) } else { String::new() };
+    let subject = format!("{title} {version}{of_release}");
+    if let Some(least) = engine.cdi.filter(|least| version < *least) {
+        let instead = match engine.form {
+            EngineForm::DaemonJson => "; --gpus and --runtime nvidia work",
+            EngineForm::Cdi => ", so its containers get no GPUs",
+            EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => "; the runtime nvidia works",
+        };
+        return Some(format!(
+            "{subject} reads no CDI specification{instead}: {title} {least} is the first version that does"
+        ));
+    }
+    let (toolkit, newer) = (containers.version, containers.toolkit.newer_specification);
+    let first = engine.reads(newer.cdi).filter(|first| toolkit >= newer.since && version < *first)?;
     let instead = match engine.form {
-        EngineForm::DaemonJson => "; --gpus and --runtime nvidia work",
-        EngineForm::Cdi => ", so containers of it get no GPUs",
-        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => "; the runtime nvidia works",
+        EngineForm::DaemonJson => "; --gpus and --runtime nvidia work all the same".to_owned(),
+        EngineForm::Cdi => format!(". If it does, containers of {title} get no GPUs"),
+        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => {
+            "; the runtime nvidia works all the same".to_owned()
+        }
     };
     Some(format!(
-        "{title} {version} may not read the CDI specifications of {title_of_toolkit} {toolkit}{written}: {title} {least} is the first \
-         version that does{instead}"
+        "{subject} does not read version {} of CDI, in which {} {toolkit} may write the specification{instead}. {title} {first} is the \
+         first version that reads it",
+        newer.cdi, containers.toolkit.title
     ))
 }
 

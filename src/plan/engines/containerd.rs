@@ -1,8 +1,8 @@
 //! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format. Comments and everything else stay.
 
-use super::daemon_json::RUNTIME;
-use super::merge::{Unmergeable, comments_first, has, remove, table, table_mut, toml};
+use super::merge::{comments_first, has, remove, table, table_mut};
 use crate::compat::Engine;
+use crate::host::{ConfigError, NVIDIA_RUNTIME, toml_document};
 use crate::version::AddOnVersion;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
@@ -34,10 +34,10 @@ pub fn merged(
     engine: &Engine,
     version: Option<AddOnVersion>,
     runtime: &str,
-) -> Result<Containerd, Unmergeable> {
+) -> Result<Containerd, ConfigError> {
     let is_second = version.is_some_and(|version| version >= SECOND);
     let (comments, rest) = comments_first(text.unwrap_or_default())?;
-    let mut doc = toml(rest)?;
+    let mut doc = toml_document(rest)?;
     if doc.as_table().is_empty() {
         doc.insert("version", value(if is_second { 3 } else { 2 }));
     }
@@ -48,7 +48,7 @@ pub fn merged(
     }
     let runtimes = ["plugins", plugin, "containerd", "runtimes"];
     let ours = runtime_like_runc(table(&doc, &[&runtimes[..], &["runc"]].concat()), runtime, format);
-    let is_there = table(&doc, &runtimes).is_some_and(|all| all.contains_key(RUNTIME));
+    let is_there = table(&doc, &runtimes).is_some_and(|all| all.contains_key(NVIDIA_RUNTIME));
     let merges_files = engine.drop_in_since.zip(version).is_some_and(|(since, version)| version >= since);
     if !is_there && merges_files && imports(&doc, engine) {
         return drop_in(format, &runtimes, ours).map(Containerd::DropIn);
@@ -59,7 +59,7 @@ pub fn merged(
             // A table of runtimes replaces the built-in one, which has runc.
             all.insert("runc", Item::Table(runc()));
         }
-        all.insert(RUNTIME, Item::Table(ours));
+        all.insert(NVIDIA_RUNTIME, Item::Table(ours));
     }
     if needs_cdi_setting(engine, version, format) {
         let plugin = table_mut(&mut doc, &runtimes[..2])?;
@@ -82,8 +82,8 @@ pub fn serves_no_pods(text: &str) -> bool {
 /// # Errors
 ///
 /// If one of them is no TOML.
-pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, Unmergeable> {
-    let (mut doc, before) = (toml(text)?, toml(before)?);
+pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError> {
+    let (mut doc, before) = (toml_document(text)?, toml_document(before)?);
     for (_, plugin) in PLUGINS {
         let of_plugin = ["plugins", plugin];
         let runtimes = [&of_plugin[..], &["containerd", "runtimes"]].concat();
@@ -91,7 +91,8 @@ pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, Unmergea
         // Somebody may have given the runc that a merge added more settings.
         let runc = [&runtimes[..], &["runc"]].concat();
         let runc = table(&doc, &runc).is_some_and(is_runc).then_some(runc);
-        let ours = [Some([&runtimes[..], &[RUNTIME]].concat()), runc, Some([&of_plugin[..], &["enable_cdi"]].concat())];
+        let ours =
+            [Some([&runtimes[..], &[NVIDIA_RUNTIME]].concat()), runc, Some([&of_plugin[..], &["enable_cdi"]].concat())];
         ours.into_iter().flatten().filter(|path| !has(&before, path)).for_each(|path| remove(&mut doc, &path));
         let is_left_empty = doc.get("plugins").and_then(|all| all.get(plugin)).is_some_and(|left| !has_values(left));
         if is_left_empty && !has(&before, &of_plugin) {
@@ -99,7 +100,7 @@ pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, Unmergea
         }
     }
     let after = doc.to_string();
-    let read = toml(&after)?;
+    let read = toml_document(&after)?;
     let has_more = read.iter().any(|(key, item)| key != "version" && has_values(item));
     Ok(has_more.then_some(after))
 }
@@ -109,24 +110,17 @@ fn has_values(item: &Item) -> bool {
     item.as_table_like().is_none_or(|all| all.iter().any(|(_, inner)| has_values(inner)))
 }
 
-/// Whether containers of Kubernetes that name no runtime use NVIDIA's.
-pub fn is_default(text: &str) -> bool {
-    let Ok(doc) = toml(text) else { return false };
-    let name = |plugin| table(&doc, &["plugins", plugin, "containerd"])?.get("default_runtime_name")?.as_str();
-    PLUGINS.iter().any(|(_, plugin)| name(plugin) == Some(RUNTIME))
-}
-
-fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, Unmergeable> {
+fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, ConfigError> {
     let format = match doc.get("version") {
         None => 1,
-        Some(item) => item.as_integer().ok_or_else(|| Unmergeable::new("its version is no number"))?,
+        Some(item) => item.as_integer().ok_or_else(|| ConfigError::new("its version is no number"))?,
     };
     let is_known = PLUGINS.iter().any(|(of, _)| *of == format);
     let is_read = version.is_none_or(|version| (version >= SECOND && format > 1) || (version < SECOND && format < 3));
     match (is_known, is_read) {
         (true, true) => Ok(format),
-        (false, _) => Err(Unmergeable::new(format!("gpusetup does not know version {format} of this file"))),
-        (true, false) => Err(Unmergeable::new(format!("containerd here does not read version {format} of this file"))),
+        (false, _) => Err(ConfigError::new(format!("gpusetup does not know version {format} of this file"))),
+        (true, false) => Err(ConfigError::new(format!("containerd here does not read version {format} of this file"))),
     }
 }
 
@@ -146,10 +140,10 @@ fn imports(doc: &DocumentMut, engine: &Engine) -> bool {
     patterns.any(|pattern| of_main.join(pattern) == folder.join("*.toml"))
 }
 
-fn drop_in(format: i64, runtimes: &[&str], ours: Table) -> Result<String, Unmergeable> {
+fn drop_in(format: i64, runtimes: &[&str], ours: Table) -> Result<String, ConfigError> {
     let mut doc = DocumentMut::new();
     doc.insert("version", value(format));
-    table_mut(&mut doc, runtimes)?.insert(RUNTIME, Item::Table(ours));
+    table_mut(&mut doc, runtimes)?.insert(NVIDIA_RUNTIME, Item::Table(ours));
     Ok(format!("# Written by gpusetup.\n{doc}"))
 }
 
@@ -207,7 +201,7 @@ mod tests {
 
     const PATH: &str = "/usr/bin/nvidia-container-runtime";
 
-    fn merge(text: Option<&str>, version: &str) -> Result<Containerd, Unmergeable> {
+    fn merge(text: Option<&str>, version: &str) -> Result<Containerd, ConfigError> {
         let database = embedded();
         let engine = database.engine("containerd".parse().expect("an id")).expect("known");
         merged(text, engine, version.parse().ok(), PATH)
@@ -251,8 +245,6 @@ mod tests {
         let theirs = format!("{new}\n[plugins.x]\na = 1\n");
         let left = without_ours(&theirs, "").expect("TOML").expect("theirs stays");
         assert!(left.contains("[plugins.x]\na = 1\n") && !left.contains("cri"), "{left}");
-        let default = SECOND_FORMAT.replace("default_runtime_name = \"runc\"", "default_runtime_name = \"nvidia\"");
-        assert!(is_default(&default) && !is_default(SECOND_FORMAT) && !is_default("["));
     }
 
     #[test]

@@ -1,48 +1,42 @@
 //! A file beside CRI-O's configuration, with NVIDIA's runtime.
 
-use super::daemon_json::RUNTIME;
-use super::merge::{Unmergeable, comments_first, remove, table, table_mut, toml};
-use toml_edit::{DocumentMut, Item, Table, value};
+use super::merge::{comments_first, remove, table, table_mut};
+use crate::host::{ConfigError, NVIDIA_RUNTIME, toml_document};
+use toml_edit::{Item, Table, value};
 
 /// The text of the file with the runtime at this path; what another tool wrote there stays.
 ///
 /// # Errors
 ///
 /// If the file is no TOML.
-pub fn merged(text: Option<&str>, runtime: &str) -> Result<String, Unmergeable> {
+pub fn merged(text: Option<&str>, runtime: &str) -> Result<String, ConfigError> {
     let (comments, rest) = comments_first(text.unwrap_or("# Written by gpusetup.\n"))?;
     let runtimes = ["crio", "runtime", "runtimes"];
-    if table(&toml(rest)?, &runtimes).is_some_and(|all| all.contains_key(RUNTIME)) {
+    if table(&toml_document(rest)?, &runtimes).is_some_and(|all| all.contains_key(NVIDIA_RUNTIME)) {
         return Ok(rest.to_owned());
     }
     let end = if rest.is_empty() || rest.ends_with('\n') { "" } else { "\n" };
-    let mut doc = toml(&format!("{rest}{end}"))?;
+    let mut doc = toml_document(&format!("{rest}{end}"))?;
     let mut ours = Table::new();
     ours.insert("runtime_path", value(runtime));
     ours.insert("runtime_type", value("oci"));
-    table_mut(&mut doc, &runtimes)?.insert(RUNTIME, Item::Table(ours));
+    table_mut(&mut doc, &runtimes)?.insert(NVIDIA_RUNTIME, Item::Table(ours));
     Ok(format!("{comments}{doc}"))
 }
 
 /// The path of NVIDIA's runtime among the keys.
-const OURS: [&str; 4] = ["crio", "runtime", "runtimes", RUNTIME];
+const OURS: [&str; 4] = ["crio", "runtime", "runtimes", NVIDIA_RUNTIME];
 
 /// The text without the runtime; none if nothing but comments stays.
 ///
 /// # Errors
 ///
 /// If the file is no TOML.
-pub fn without_ours(text: &str) -> Result<Option<String>, Unmergeable> {
-    let mut doc = toml(text)?;
+pub fn without_ours(text: &str) -> Result<Option<String>, ConfigError> {
+    let mut doc = toml_document(text)?;
     remove(&mut doc, &OURS);
     let after = doc.to_string();
     Ok((!comments_first(&after)?.1.is_empty()).then_some(after))
-}
-
-/// Whether containers that name no runtime use NVIDIA's.
-pub fn is_default(text: &str) -> bool {
-    let runtime = |doc: DocumentMut| table(&doc, &OURS[..2])?.get("default_runtime")?.as_str().map(str::to_owned);
-    toml(text).ok().and_then(runtime).is_some_and(|name| name == RUNTIME)
 }
 
 #[cfg(test)]
@@ -73,6 +67,5 @@ mod tests {
         assert!(after.starts_with(other) && after.contains("[crio.runtime.runtimes.nvidia]"), "{after}");
         assert!(merged(Some("[crio"), PATH).is_err());
         assert_eq!(without_ours(&after), Ok(Some(format!("{other}\n"))));
-        assert!(is_default(theirs) && !is_default(other));
     }
 }

@@ -1,14 +1,11 @@
 //! Docker's `daemon.json` with NVIDIA's runtime: everything else in it stays as it is, to the byte.
 
-use super::merge::Unmergeable;
+use crate::host::{BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, json_object};
 use crate::text::line_and_column;
 use jsonc_parser::ast::{self, Object};
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value, json};
-
-/// The name of NVIDIA's runtime in every engine.
-pub const RUNTIME: &str = "nvidia";
 
 /// What dockerd itself reads: comments and commas too many are errors.
 const STRICT: ParseOptions = ParseOptions {
@@ -24,25 +21,22 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The byte-order mark that Windows' editors write.
-pub const MARK: &str = "\u{feff}";
-
 /// The text with the runtime at this path and, if `cdi`, with CDI enabled. A runtime or a setting that is there already stays.
 ///
 /// # Errors
 ///
 /// If Docker could not read the text, or a key has another kind of value than Docker expects, or is there twice.
-pub fn merged(text: &str, runtime: &str, cdi: bool) -> Result<String, Unmergeable> {
-    match text.strip_prefix(MARK) {
-        Some(rest) => merged_without_mark(rest, runtime, cdi).map(|after| format!("{MARK}{after}")),
+pub fn merged(text: &str, runtime: &str, cdi: bool) -> Result<String, ConfigError> {
+    match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(rest) => merged_without_mark(rest, runtime, cdi).map(|after| format!("{BYTE_ORDER_MARK}{after}")),
         None => merged_without_mark(text, runtime, cdi),
     }
 }
 
-fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, Unmergeable> {
+fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, ConfigError> {
     // Docker takes an empty file for an empty object.
     let (text, is_empty) = if text.trim().is_empty() { ("{\n}\n", true) } else { (text, false) };
-    let before = object(text)?;
+    let before = json_object(text)?;
     if let Some((name, e)) = twice(text)
         && ["runtimes", "features"].contains(&name.as_str())
     {
@@ -53,8 +47,8 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, U
     if ours.is_empty() {
         return Ok(if is_empty { String::new() } else { text.to_owned() });
     }
-    let root = CstRootNode::parse(text, &STRICT).map_err(|e| Unmergeable::new(e.to_string()))?;
-    let top = root.object_value().ok_or_else(|| Unmergeable::new("it is no JSON object"))?;
+    let root = CstRootNode::parse(text, &STRICT).map_err(|e| ConfigError::new(e.to_string()))?;
+    let top = root.object_value().ok_or_else(|| ConfigError::new("it is no JSON object"))?;
     for (key, value) in &ours {
         match (top.object_value(key), value) {
             (Some(there), Value::Object(entries)) => add(&there, entries),
@@ -63,8 +57,8 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, U
     }
     let after = root.to_string();
     let expected = with(before, ours);
-    if object(&after)? != expected {
-        return Err(twice(text).map_or_else(|| Unmergeable::new("it has a key twice"), |(_, e)| e));
+    if json_object(&after)? != expected {
+        return Err(twice(text).map_or_else(|| ConfigError::new("it has a key twice"), |(_, e)| e));
     }
     Ok(after)
 }
@@ -75,12 +69,12 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, U
 /// # Errors
 ///
 /// If Docker could not read one of them.
-pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, Unmergeable> {
-    let before = if before.trim().is_empty() { Map::new() } else { object(before)? };
-    let (mark, rest) = text.strip_prefix(MARK).map_or(("", text), |rest| (MARK, rest));
-    let root = CstRootNode::parse(rest, &STRICT).map_err(|e| Unmergeable::new(e.to_string()))?;
-    let top = root.object_value().ok_or_else(|| Unmergeable::new("it is no JSON object"))?;
-    for (section, key) in [("runtimes", RUNTIME), ("features", "cdi")] {
+pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError> {
+    let before = if before.trim().is_empty() { Map::new() } else { json_object(before)? };
+    let (mark, rest) = text.strip_prefix(BYTE_ORDER_MARK).map_or(("", text), |rest| (BYTE_ORDER_MARK, rest));
+    let root = CstRootNode::parse(rest, &STRICT).map_err(|e| ConfigError::new(e.to_string()))?;
+    let top = root.object_value().ok_or_else(|| ConfigError::new("it is no JSON object"))?;
+    for (section, key) in [("runtimes", NVIDIA_RUNTIME), ("features", "cdi")] {
         let had = before.get(section);
         let Some(entries) = top.object_value(section).filter(|_| had.is_none_or(|had| had.get(key).is_none())) else {
             continue;
@@ -90,27 +84,17 @@ pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, Unmergea
         section.into_iter().for_each(|section| section.remove());
     }
     let after = format!("{mark}{root}");
-    Ok((!object(&after)?.is_empty()).then_some(after))
-}
-
-/// Whether the file has NVIDIA's runtime.
-pub fn has_runtime(text: &str) -> bool {
-    object(text).is_ok_and(|all| all.get("runtimes").is_some_and(|runtimes| runtimes.get(RUNTIME).is_some()))
-}
-
-/// Whether containers that name no runtime use NVIDIA's.
-pub fn is_default(text: &str) -> bool {
-    object(text).is_ok_and(|all| all.get("default-runtime").is_some_and(|name| name == RUNTIME))
+    Ok((!json_object(&after)?.is_empty()).then_some(after))
 }
 
 /// The key that is there a second time, in the file or in an object of it, and where. Docker reads both; whoever reads the file may not.
-fn twice(text: &str) -> Option<(String, Unmergeable)> {
+fn twice(text: &str) -> Option<(String, ConfigError)> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).ok()?;
     let Some(ast::Value::Object(top)) = parsed.value else { return None };
     let inner = top.properties.iter().filter_map(|property| property.value.as_object());
     let (name, at) = [&top].into_iter().chain(inner).find_map(repeated)?;
     let (line, column) = line_and_column(text, at);
-    let e = Unmergeable::at(line, column, format!("it has the key {name:?} a second time: join the two"));
+    let e = ConfigError::at(line, column, format!("it has the key {name:?} a second time: join the two"));
     Some((name.to_owned(), e))
 }
 
@@ -124,32 +108,24 @@ fn repeated<'a>(object: &'a Object<'_>) -> Option<(&'a str, usize)> {
 
 /// Whether containers keep running while the daemon restarts.
 pub fn keeps_containers(text: &str) -> bool {
-    object(text).is_ok_and(|all| all.get("live-restore") == Some(&Value::Bool(true)))
+    json_object(text).is_ok_and(|all| all.get("live-restore") == Some(&Value::Bool(true)))
 }
 
 /// Whether the file says that CDI is not to be used.
 pub fn refuses_cdi(text: &str) -> bool {
-    object(text).is_ok_and(|all| all.get("features").and_then(|f| f.get("cdi")) == Some(&Value::Bool(false)))
-}
-
-fn object(text: &str) -> Result<Map<String, Value>, Unmergeable> {
-    match serde_json::from_str(text.strip_prefix(MARK).unwrap_or(text)) {
-        Ok(Value::Object(all)) => Ok(all),
-        Ok(_) => Err(Unmergeable::new("it is no JSON object")),
-        Err(e) => Err(Unmergeable::at(e.line(), e.column(), e.to_string())),
-    }
+    json_object(text).is_ok_and(|all| all.get("features").and_then(|f| f.get("cdi")) == Some(&Value::Bool(false)))
 }
 
 /// What is missing, in the form of the file.
-fn additions(before: &Map<String, Value>, runtime: &str, cdi: bool) -> Result<Map<String, Value>, Unmergeable> {
+fn additions(before: &Map<String, Value>, runtime: &str, cdi: bool) -> Result<Map<String, Value>, ConfigError> {
     let there = |key: &str| match before.get(key) {
         None => Ok(None),
         Some(Value::Object(entries)) => Ok(Some(entries)),
-        Some(_) => Err(Unmergeable::new(format!("its key {key} is no object"))),
+        Some(_) => Err(ConfigError::new(format!("its key {key} is no object"))),
     };
     let mut ours = Map::new();
-    if there("runtimes")?.is_none_or(|all| !all.contains_key(RUNTIME)) {
-        ours.insert("runtimes".to_owned(), json!({ RUNTIME: { "args": [], "path": runtime } }));
+    if there("runtimes")?.is_none_or(|all| !all.contains_key(NVIDIA_RUNTIME)) {
+        ours.insert("runtimes".to_owned(), json!({ NVIDIA_RUNTIME: { "args": [], "path": runtime } }));
     }
     if cdi && there("features")?.is_none_or(|all| !all.contains_key("cdi")) {
         ours.insert("features".to_owned(), json!({ "cdi": true }));
@@ -226,8 +202,6 @@ mod tests {
         assert!(left.contains("\"crun\": {\"path\": \"/usr/bin/crun\"}"), "{left}");
         let whole = merged("", PATH, true).expect("mergeable");
         assert_eq!(without_ours(&whole, ""), Ok(None));
-        assert!(has_runtime(&whole) && !has_runtime(text) && !is_default(&whole));
-        assert!(is_default("{\"default-runtime\": \"nvidia\"}"));
     }
 
     #[test]
@@ -309,7 +283,7 @@ mod tests {
             let Value::Object(back) = serde_json::from_str(&back).expect("JSON") else { panic!("an object") };
             prop_assert_eq!(&back, &before);
             let runtimes = after.get_mut("runtimes").and_then(Value::as_object_mut).expect("runtimes");
-            prop_assert_eq!(&runtimes.remove(RUNTIME).expect("ours")["path"], PATH);
+            prop_assert_eq!(&runtimes.remove(NVIDIA_RUNTIME).expect("ours")["path"], PATH);
             if !has_runtimes {
                 prop_assert!(after.remove("runtimes").expect("ours").as_object().expect("an object").is_empty());
             }

@@ -1,60 +1,12 @@
-//! What is common to merging the configuration files of engines: why one is refused, and tables of TOML.
+//! What is common to merging the configuration files of engines in TOML: their tables.
 
-use crate::text::line_and_column;
-use std::fmt;
+use crate::host::{ConfigError, toml_document};
 use toml_edit::{DocumentMut, Item, Table};
-
-/// Why a configuration file cannot be merged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unmergeable {
-    /// The line and the column of the error, from 1.
-    place: Option<(usize, usize)>,
-    why: String,
-}
-
-impl Unmergeable {
-    /// Something about the whole file.
-    pub fn new(why: impl Into<String>) -> Self {
-        Self { place: None, why: why.into() }
-    }
-
-    /// An error at a place.
-    pub fn at(line: usize, column: usize, why: impl Into<String>) -> Self {
-        let why = why.into();
-        // The parser says the place too.
-        let why = why.split_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
-        Self { place: Some((line, column)), why }
-    }
-
-    /// The line of the error, from 1.
-    pub fn line(&self) -> Option<usize> {
-        self.place.map(|(line, _)| line)
-    }
-}
-
-impl fmt::Display for Unmergeable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((line, column)) = self.place {
-            write!(f, "line {line}, column {column}: ")?;
-        }
-        f.write_str(&self.why)
-    }
-}
-
-/// A TOML file.
-pub fn toml(text: &str) -> Result<DocumentMut, Unmergeable> {
-    text.parse::<DocumentMut>().map_err(|e| {
-        let why = e.message().lines().next().unwrap_or("it is not TOML").to_owned();
-        let Some(span) = e.span() else { return Unmergeable::new(why) };
-        let (line, column) = line_and_column(text, span.start);
-        Unmergeable::at(line, column, why)
-    })
-}
 
 /// The text of a file without any key, which are comments, and what is to be parsed: a parser takes comments for the end of a file
 /// that has nothing else.
-pub fn comments_first(text: &str) -> Result<(&str, &str), Unmergeable> {
-    let has_keys = !toml(text)?.as_table().is_empty();
+pub fn comments_first(text: &str) -> Result<(&str, &str), ConfigError> {
+    let has_keys = !toml_document(text)?.as_table().is_empty();
     Ok(if has_keys { ("", text) } else { (text, "") })
 }
 
@@ -84,7 +36,7 @@ pub fn has(doc: &DocumentMut, path: &[&str]) -> bool {
 }
 
 /// The table at a path of keys, made if it does not exist. Tables on the way get no header of their own.
-pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut Table, Unmergeable> {
+pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut Table, ConfigError> {
     let mut here = doc.as_table_mut();
     for (at, key) in path.iter().enumerate() {
         let item = here.entry(key).or_insert_with(|| {
@@ -94,7 +46,7 @@ pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut 
         });
         let name = path[..=at].join(".");
         here = item.as_table_mut().ok_or_else(|| {
-            Unmergeable::new(format!("{name} is no table with a header, so nothing can be added to it"))
+            ConfigError::new(format!("{name} is no table with a header, so nothing can be added to it"))
         })?;
     }
     Ok(here)

@@ -1,9 +1,8 @@
 //! The configuration files of engines without NVIDIA's runtime.
 
-use super::merge::Unmergeable;
 use super::{containerd, crio, daemon_json};
 use crate::compat::EngineForm;
-use crate::host::has_nvidia_runtime;
+use crate::host::{ConfigError, has_nvidia_runtime};
 
 /// A file of others that gpusetup changed, as it was before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,11 +31,8 @@ pub enum Restored {
 /// # Errors
 ///
 /// If the file has changed and cannot be read.
-pub fn restored(form: EngineForm, text: &str, original: Option<&Original>) -> Result<Restored, Unmergeable> {
-    let has_runtime = match form {
-        EngineForm::DaemonJson => daemon_json::has_runtime(text),
-        _ => has_nvidia_runtime(text),
-    };
+pub fn restored(form: EngineForm, text: &str, original: Option<&Original>) -> Result<Restored, ConfigError> {
+    let has_runtime = has_nvidia_runtime(form, text);
     let Some(Original { text: before, unchanged }) = original.filter(|_| has_runtime) else {
         return Ok(if has_runtime { Restored::Theirs } else { Restored::Same });
     };
@@ -53,16 +49,6 @@ pub fn restored(form: EngineForm, text: &str, original: Option<&Original>) -> Re
         Some(after) => Restored::Text(after),
         None => Restored::Gone,
     })
-}
-
-/// Whether a file makes NVIDIA's runtime that of containers that name none.
-pub fn is_default(form: EngineForm, text: &str) -> bool {
-    match form {
-        EngineForm::DaemonJson => daemon_json::is_default(text),
-        EngineForm::Crio => crio::is_default(text),
-        EngineForm::Containerd => containerd::is_default(text),
-        EngineForm::Detects | EngineForm::Cdi => false,
-    }
 }
 
 #[cfg(test)]

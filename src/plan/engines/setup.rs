@@ -1,9 +1,10 @@
 //! What a host needs for containers with GPUs: the engines, the version of the toolkit, and the files that change.
 
-use super::merge::Unmergeable;
 use super::{containerd, crio, daemon_json};
 use crate::compat::{ContainerToolkit, Engine, EngineForm, EngineId, EnginePackages, PackageRepository};
-use crate::host::{ContainerHost, Facts, InstalledEngine, has_nvidia_runtime, packaged_version};
+use crate::host::{
+    BYTE_ORDER_MARK, ConfigError, ContainerHost, Facts, InstalledEngine, has_nvidia_runtime, packaged_version,
+};
 use crate::operation::Run;
 use crate::plan::Act;
 use crate::resolve::{ContainerRequest, KnownHost, Request};
@@ -69,7 +70,7 @@ pub struct BrokenFile {
 }
 
 impl BrokenFile {
-    fn new(path: impl Into<PathBuf>, e: &Unmergeable) -> Self {
+    fn new(path: impl Into<PathBuf>, e: &ConfigError) -> Self {
         Self { path: path.into(), why: e.to_string(), line: e.line() }
     }
 }
@@ -84,7 +85,10 @@ impl<'a> Containers<'a> {
             let packages = host.distribution.and_then(|distribution| engine.packages_on(distribution));
             let version = match &found {
                 Some(found) => found.version,
-                None => packages.and_then(|p| offered(host.facts, &p.names)),
+                None => packages.and_then(|p| {
+                    let of_release = || p.version_on(host.distribution?);
+                    offered(host.facts, &p.names).or_else(of_release)
+                }),
             };
             EngineSetup { engine, found, version, packages }
         };
@@ -182,7 +186,7 @@ impl<'a> Containers<'a> {
             Ok(there) => there,
             Err(broken) => return Some(Err(broken)),
         };
-        let has_runtime = there.is_some_and(has_nvidia_runtime);
+        let has_runtime = there.is_some_and(|text| has_nvidia_runtime(setup.engine.form, text));
         let content = if has_runtime { there.unwrap_or_default().to_owned() } else { content };
         Some(self.edited(PathBuf::from(path), content))
     }
@@ -231,11 +235,11 @@ impl EngineSetup<'_> {
     }
 
     /// The text, which its version reads although it may begin with a byte-order mark.
-    fn not_marked<'t>(&self, text: &'t str) -> Result<&'t str, Unmergeable> {
+    fn not_marked<'t>(&self, text: &'t str) -> Result<&'t str, ConfigError> {
         let title = &self.engine.title;
         match (self.engine.reads_mark, self.version) {
-            (Some(since), Some(version)) if version < since && text.starts_with(daemon_json::MARK) => {
-                Err(Unmergeable::at(
+            (Some(since), Some(version)) if version < since && text.starts_with(BYTE_ORDER_MARK) => {
+                Err(ConfigError::at(
                     1,
                     1,
                     format!(
@@ -257,10 +261,10 @@ impl EngineSetup<'_> {
 }
 
 /// The first hidden character of a file.
-fn hidden(text: &str) -> Option<Unmergeable> {
+fn hidden(text: &str) -> Option<ConfigError> {
     let (at, c) = hidden_in_lines(text)?;
     let (line, column) = line_and_column(text, at);
-    Some(Unmergeable::at(line, column, format!("it has a hidden character (U+{:04X})", u32::from(c))))
+    Some(ConfigError::at(line, column, format!("it has a hidden character (U+{:04X})", u32::from(c))))
 }
 
 /// The version of the first of these packages that the repositories offer.

@@ -374,6 +374,12 @@ fn engines(database: &Database, c: &mut Checker) {
             if packages.package_manager.is_some() != packages.distributions.is_empty() || packages.names.is_empty() {
                 c.wrong(&record, "packages", "need names, and either a package manager or distributions");
             }
+            let is_known = |release: &str| {
+                database.distributions.iter().any(|known| format!("{} {}", known.id, known.version) == release)
+            };
+            for release in packages.versions.keys().filter(|release| !is_known(release)) {
+                c.wrong(&record, "packages", format!("{release} is not a distribution in the database"));
+            }
         }
     }
     for toolkit in &database.container_toolkits {

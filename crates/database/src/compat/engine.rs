@@ -5,6 +5,7 @@ use super::short_name::short_name;
 use super::{Database, Distribution, PackageManager, PackageRepository, SourceId};
 use crate::version::AddOnVersion;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 short_name! {
@@ -77,6 +78,9 @@ pub struct Engine {
     /// The versions of CDI whose specifications it reads, each with the first version that does, oldest first.
     #[serde(default)]
     pub reads_cdi: Vec<CdiSince>,
+    /// The newest version whose code was read for that: a newer one may read more.
+    #[serde(default)]
+    pub cdi_known_until: Option<AddOnVersion>,
     /// The first version whose option `--gpus` uses a CDI specification, if the host has one, and not the toolkit's hook.
     #[serde(default)]
     pub gpus_by_cdi: Option<AddOnVersion>,
@@ -150,6 +154,9 @@ pub struct EnginePackages {
     pub distributions: Vec<String>,
     /// The names.
     pub names: Vec<String>,
+    /// The versions in the archives of releases, by ids and versions of distributions, `debian 12`, if a source states them.
+    #[serde(default)]
+    pub versions: BTreeMap<String, AddOnVersion>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }
@@ -171,12 +178,31 @@ impl Engine {
         self.reads_cdi.iter().find(|known| known.cdi >= cdi).map(|known| known.since)
     }
 
+    /// Whether a version of it is known not to read specifications of this version of CDI.
+    pub fn refuses(&self, version: AddOnVersion, cdi: AddOnVersion) -> bool {
+        let is_known = || self.cdi_known_until.is_some_and(|newest| version <= newest);
+        self.reads(cdi).map_or_else(is_known, |first| version < first)
+    }
+
+    /// Whether containers of a version of it get GPUs by a CDI specification alone if the host has one, and not by the toolkit's
+    /// runtime or hook.
+    pub fn needs_cdi(&self, version: AddOnVersion) -> bool {
+        self.form == EngineForm::Cdi || self.gpus_by_cdi.is_some_and(|since| version >= since)
+    }
+
     /// The packages that install it on a distribution; none if no source states any.
     pub fn packages_on(&self, distribution: &Distribution) -> Option<&EnginePackages> {
         let release = format!("{} {}", distribution.id, distribution.version);
         let is_named = |p: &&EnginePackages| p.distributions.iter().any(|d| *d == distribution.id || *d == release);
         let is_managed = |p: &&EnginePackages| p.package_manager == Some(distribution.package_manager);
         self.packages.iter().find(is_named).or_else(|| self.packages.iter().find(is_managed))
+    }
+}
+
+impl EnginePackages {
+    /// The version of the engine in the archive of a release; none if no source states it.
+    pub fn version_on(&self, distribution: &Distribution) -> Option<AddOnVersion> {
+        self.versions.get(&format!("{} {}", distribution.id, distribution.version)).copied()
     }
 }
 
@@ -210,6 +236,9 @@ pub struct ContainerToolkit {
     pub specifications: Vec<String>,
     /// The newest version of CDI that its specifications can have, and since when.
     pub newer_specification: CdiSince,
+    /// The released versions of CDI, oldest first.
+    #[serde(default)]
+    pub cdi_versions: Vec<AddOnVersion>,
     /// The links below `/dev/char`.
     pub dev_char: DevChar,
     /// Files of older generations that get in its way.
@@ -235,6 +264,11 @@ pub struct DevChar {
 }
 
 impl ContainerToolkit {
+    /// Whether this is a released version of CDI.
+    pub fn knows_cdi(&self, version: AddOnVersion) -> bool {
+        self.cdi_versions.is_empty() || self.cdi_versions.contains(&version)
+    }
+
     /// The version of its packages.
     pub fn package_version(&self, version: AddOnVersion) -> String {
         self.package_version.replace("{version}", &version.to_string())
@@ -280,6 +314,44 @@ mod tests {
             ("cri-o", "1.1.0", Some("1.35.0")),
         ] {
             assert_eq!(first(engine, cdi).as_deref(), version, "{engine} and CDI {cdi}");
+        }
+    }
+
+    #[test]
+    fn an_engine_refuses_what_no_version_read_so_far() {
+        let database = known();
+        let refuses = |engine: &str, version: &str, cdi: &str| {
+            let engine = database.engine(engine.parse().expect("an id")).expect("known");
+            engine.refuses(version.parse().expect("a version"), cdi.parse().expect("a version"))
+        };
+        assert!(refuses("podman", "5.4.2", "1.1.0") && refuses("podman", "5.4.2", "1.0.0"));
+        assert!(!refuses("podman", "5.4.2", "0.8.0"));
+        let newest = database.engine("podman".parse().expect("an id")).expect("known").cdi_known_until.expect("known");
+        assert!(refuses("podman", &newest.to_string(), "1.1.0"));
+        assert!(!refuses("podman", "99.0.0", "1.1.0"), "nobody has looked");
+        assert!(!refuses("k3s", "1.32.2", "1.1.0"), "nothing is known of it");
+        let toolkit = database.container_toolkit().expect("known");
+        for (version, is_released) in [("0.7.0", true), ("1.1.0", true), ("1.2.0", false), ("9.9.9", false)] {
+            assert_eq!(toolkit.knows_cdi(version.parse().expect("a version")), is_released, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_release_has_an_engine_in_a_version() {
+        let database = known();
+        let version = |engine: &str, id: &str, version: &str| {
+            let engine = database.engine(engine.parse().expect("an id")).expect("known");
+            let distribution = database.distribution(id, version, &[]).expect("known");
+            engine.packages_on(distribution)?.version_on(distribution).map(|version| version.to_string())
+        };
+        for (engine, id, release, expected) in [
+            ("podman", "debian", "12", Some("4.3.1")),
+            ("podman", "ubuntu", "24.04", Some("4.9.3")),
+            ("docker", "debian", "12", Some("20.10.24")),
+            ("docker", "debian", "13", Some("26.1.5")),
+            ("podman", "rocky", "9", None),
+        ] {
+            assert_eq!(version(engine, id, release).as_deref(), expected, "{engine} on {id} {release}");
         }
     }
 

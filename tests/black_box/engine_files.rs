@@ -1,0 +1,152 @@
+//! The configuration files of container engines, as `uninstall --container-toolkit` and `plan` read them: by what each engine
+//! makes of them, and not by the names in them.
+
+use crate::common::{Ran, Tree, run};
+
+const DAEMON: &str = "etc/docker/daemon.json";
+const CRIO: &str = "etc/crio/crio.conf";
+const CRIO_PART: &str = "etc/crio/crio.conf.d/99-nvidia.toml";
+const OF_CRIO: &str = "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
+
+/// A Debian 12 with these engines, and a CDI specification that a removal takes away.
+fn host(programs: &[&str]) -> Tree {
+    let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
+    programs.iter().for_each(|name| tree.write(&format!("usr/bin/{name}"), ""));
+    tree.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
+    tree
+}
+
+fn at(tree: &Tree, command: &str, more: &[&str]) -> Ran {
+    let root = tree.path().to_str().expect("UTF-8").to_owned();
+    run(&[&[command, "--root", &root], more].concat())
+}
+
+/// What a removal prints, without the ends of its lines, and its exit code. The records of packages need dpkg's own program.
+fn removal(tree: &Tree) -> (u8, String) {
+    let _ = std::fs::remove_file(tree.path().join("usr/bin/apt-get"));
+    said(&at(tree, "uninstall", &["--container-toolkit", "--dry-run"]))
+}
+
+fn said(ran: &Ran) -> (u8, String) {
+    let text = format!("{} {}", ran.out, ran.err);
+    (u8::try_from(ran.code).expect("a code"), text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn a_default_runtime_of_nvidia_stops_the_removal() {
+    let default = "[crio.runtime]\ndefault_runtime = \"nvidia\"\n";
+    for file in [CRIO, "etc/crio/crio.conf.d/10-crio.conf"] {
+        let tree = host(&["crio"]);
+        tree.write(file, default);
+        tree.write(CRIO_PART, OF_CRIO);
+        let (code, text) = removal(&tree);
+        assert!(code == 5 && text.contains(&format!("/{file} makes it the default")), "{file}: {text}");
+    }
+    let docker = |file: &str, text: &str| {
+        let tree = host(&["dockerd"]);
+        tree.write(file, text);
+        removal(&tree)
+    };
+    let gpu = r#"{"default-runtime": "gpu", "runtimes": {"gpu": {"path": "/usr/bin/nvidia-container-runtime"}}}"#;
+    for (named, text) in [("gpu", gpu.to_owned()), ("nvidia-cdi", gpu.replace("gpu", "nvidia-cdi"))] {
+        let (code, said) = docker(DAEMON, &text);
+        assert!(code == 5 && said.contains(&format!("NVIDIA's runtime, here called {named}: ")), "{said}");
+    }
+    let unit = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fd:// --add-runtime=nvidia=/usr/bin/nvidia-container-runtime \
+                --default-runtime=nvidia\n";
+    let (code, text) = docker("etc/systemd/system/docker.service.d/override.conf", unit);
+    assert!(
+        code == 5 && text.contains("override.conf makes it the default") && text.contains("daemon-reload"),
+        "{text}"
+    );
+    let tree = host(&["containerd"]);
+    let runc = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\nBinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+    tree.write("etc/containerd/config.toml", runc);
+    let (code, text) = removal(&tree);
+    assert!(code == 5 && text.contains("here called runc"), "{text}");
+}
+
+#[test]
+fn a_runtime_of_nvidias_under_another_name_is_named() {
+    let tree = host(&["dockerd"]);
+    tree.write(
+        DAEMON,
+        r#"{"runtimes": {"gpu": {"path": "/usr/bin/nvidia-container-runtime"}, "x": {"path": "/opt/x"}}}"#,
+    );
+    let (code, text) = removal(&tree);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("/etc/docker/daemon.json has the runtime gpu, which gpusetup did not write"), "{text}");
+    assert!(!text.contains("the runtime x"), "{text}");
+}
+
+#[test]
+fn a_file_that_its_engine_cannot_read_is_refused_with_its_place() {
+    for (engine, title, file, text, place) in [
+        ("dockerd", "Docker", DAEMON, "{\n  // GPUs\n  \"default-runtime\": \"nvidia\"\n}\n", "line 2, column 3: "),
+        ("dockerd", "Docker", DAEMON, "{\"a\": 1,}", "line 1, column 9: "),
+        ("containerd", "containerd", "etc/containerd/config.toml", "version = 2\n[plugins\n", "line 2, column "),
+        ("crio", "CRI-O", "etc/crio/crio.conf.d/10-x.conf", "[crio", "line 1, column "),
+    ] {
+        let tree = host(&[engine]);
+        tree.write(file, text);
+        let (code, said) = removal(&tree);
+        assert!(code == 5 && said.contains(&format!("{title} cannot read /{file}: {place}")), "{said}");
+    }
+    // A file that the plan does not write, but that the engine reads when it restarts.
+    let tree = host(&["crio"]);
+    tree.write("etc/crio/crio.conf.d/10-x.conf", "[crio");
+    let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+    assert!(code == 5 && text.contains("CRI-O cannot read /etc/crio/crio.conf.d/10-x.conf: line 1"), "{text}");
+}
+
+#[test]
+fn a_specification_that_the_engine_does_not_read_is_named() {
+    let warning = |podman: &str, cdi: &str| {
+        let tree = host(&["podman", "nvidia-ctk"]);
+        let package = |name: &str, version: &str| {
+            format!("Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n")
+        };
+        let toolkit = package("nvidia-container-toolkit", "1.18.1-1");
+        tree.write("var/lib/dpkg/status", &format!("{}{toolkit}", package("podman", podman)));
+        tree.write("etc/cdi/nvidia.yaml", &format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\n"));
+        let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        assert_eq!(code, 0, "{text}");
+        text.split_once("does not read /etc/cdi/nvidia.yaml, ").map(|(_, rest)| rest.to_owned())
+    };
+    for (podman, cdi, first) in [
+        ("4.3.1+ds1-8", "0.7.0", "Podman 5.1.0 is the first"),
+        ("5.4.2+ds1-1", "1.0.0", "Podman 5.5.0 is the first"),
+        ("5.4.2+ds1-1", "1.1.0", "no version of Podman that gpusetup knows"),
+    ] {
+        let text = warning(podman, cdi).unwrap_or_default();
+        assert!(
+            text.starts_with(&format!("which has version {cdi} of CDI, ")) && text.contains(first),
+            "{podman}: {text}"
+        );
+    }
+    assert_eq!(warning("5.4.2+ds1-1", "0.8.0"), None);
+}
+
+/// What a release offers is known without its package lists.
+#[test]
+fn a_release_with_an_old_engine_is_warned_of() {
+    let plan = |os: &str, engine: &str| {
+        let base =
+            ["plan", "--os", os, "--gpu", "a100-sxm4-40gb", "--today", "2026-11-26", "--profile", "container-host"];
+        said(&run(&[&base[..], &["--engine", engine]].concat())).1
+    };
+    let old = plan("debian-12", "podman");
+    assert!(old.contains("Podman 4.3.1 of Debian 12 (bookworm) does not read version 0.7.0 of CDI"), "{old}");
+    assert!(old.contains("If it does, containers of Podman get no GPUs. Podman 5.1.0 is the first version"), "{old}");
+    let none = plan("ubuntu-22.04", "podman");
+    assert!(
+        none.contains("reads no CDI specification, so its containers get no GPUs: Podman 4.1.0 is the first"),
+        "{none}"
+    );
+    let docker = plan("debian-12", "docker");
+    assert!(docker.contains("Docker 20.10.24 of Debian 12 (bookworm) reads no CDI specification; --gpus"), "{docker}");
+    for (os, engine) in [("debian-13", "podman"), ("ubuntu-24.04", "docker"), ("rocky-9", "podman")] {
+        let text = plan(os, engine);
+        assert!(!text.contains("CDI, in which") && !text.contains("reads no CDI"), "{os}: {text}");
+    }
+}
