@@ -48,12 +48,20 @@ enum Verdict {
     Changed(Option<String>),
 }
 
-/// The variables that files of the system set to one of these directories: other files find them set.
+/// The variables such as `CUDA_HOME` that files of the system set to one of these directories: other files find them set.
 pub fn inherited(files: &[PathFile], gone: &[PathBuf]) -> BTreeSet<String> {
-    let of_system = files.iter().filter(|file| !file.is_private);
-    let setting = of_system.filter(|file| matches!(file.syntax, Some(Syntax::Shell | Syntax::Environment)));
-    let assignments = setting.flat_map(|file| file.text.lines()).filter_map(|line| Assignment::read(line, true));
-    assignments.filter(|set| set.is_of_home() && set.names(gone)).map(|set| set.name.to_owned()).collect()
+    let mut all = BTreeSet::new();
+    for file in files.iter().filter(|file| !file.is_private) {
+        let is_shell = match file.syntax {
+            Some(Syntax::Shell) => true,
+            Some(Syntax::Environment) => false,
+            Some(Syntax::Loader) | None => continue,
+        };
+        let mut homes = Homes { uncertain: all.clone(), ..Homes::default() };
+        let _ = homes.verdicts(&file.text, gone, is_shell);
+        all.extend(homes.seen.into_iter().filter(|name| HOMES.contains(&name.as_str())));
+    }
+    all
 }
 
 /// The operation that takes the lines out, if there are any, and what is left, as a sentence. `inherited` are variables that
@@ -93,7 +101,8 @@ fn scan_directories(text: &str, gone: &[PathBuf]) -> Scanned {
 
 /// Looks through a file that sets variables.
 fn scan_assignments(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>, is_shell: bool) -> Scanned {
-    let verdicts = verdicts(text, gone, inherited, is_shell);
+    // What each line says may depend on what the lines before it set.
+    let verdicts = Homes { uncertain: inherited.clone(), ..Homes::default() }.verdicts(text, gone, is_shell);
     // An edit is of every line with this text.
     let mut first = BTreeMap::new();
     let differing =
@@ -128,29 +137,38 @@ fn scan_assignments(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>, 
     Scanned { edits: edits.into_iter().map(|(old, new)| LineEdit { old, new }).collect(), left }
 }
 
-/// What becomes of each line, by itself and by what the lines before it set.
-fn verdicts(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>, is_shell: bool) -> Vec<Verdict> {
-    let whole = if is_shell { whole_lines(text) } else { vec![true; text.lines().count()] };
-    let mut homes = Homes { uncertain: inherited.clone(), ..Homes::default() };
-    let mut verdict = |(line, is_whole): (&str, bool)| {
-        let assignment = Assignment::read(line, is_shell).filter(|_| is_whole);
-        let verdict = homes.verdict(line, assignment.as_ref(), gone);
-        homes.pass(line, assignment.as_ref(), gone);
-        verdict
-    };
-    text.lines().zip(whole).map(&mut verdict).collect()
-}
-
-/// The variables, such as `CUDA_HOME`, that name one of the directories at a line.
+/// The variables, such as `CUDA_HOME`, that name one of the directories, or a place in one, at a line.
 #[derive(Default)]
 struct Homes {
-    /// Those that a line above sets, with only assignments between.
+    /// Those that a line above sets, with only assignments between. They are of [`HOMES`], so that these lines go.
     certain: BTreeSet<String>,
-    /// Those that something between may have set again, and those that another file sets.
+    /// Those that something between may have set again, those that another file sets, and others whose lines stay.
     uncertain: BTreeSet<String>,
+    /// Those that a block which is still open set to something else. After it, they may have either value.
+    set_in_block: BTreeSet<String>,
+    /// How many blocks are open.
+    blocks: usize,
+    /// All that the text has set to such a directory so far.
+    seen: BTreeSet<String>,
 }
 
 impl Homes {
+    /// What becomes of each line of a text.
+    fn verdicts(&mut self, text: &str, gone: &[PathBuf], is_shell: bool) -> Vec<Verdict> {
+        let whole = if is_shell { whole_lines(text) } else { vec![true; text.lines().count()] };
+        let mut verdicts = Vec::new();
+        for (line, is_whole) in text.lines().zip(whole) {
+            let assignment = Assignment::read(line, is_shell).filter(|_| is_whole);
+            verdicts.push(self.verdict(line, assignment.as_ref(), gone));
+            match assignment {
+                Some(set) => self.assign(&set, gone),
+                None if sets_nothing(line) => {}
+                None => self.pass(line, is_whole, gone),
+            }
+        }
+        verdicts
+    }
+
     /// What becomes of a line; `assignment` is what it is, if it is one.
     fn verdict(&self, line: &str, assignment: Option<&Assignment>, gone: &[PathBuf]) -> Verdict {
         let is_uncertain = uses(line, &self.uncertain);
@@ -161,24 +179,75 @@ impl Homes {
         certain.and_then(|set| set.without(gone, &self.certain)).map_or(Verdict::Left, Verdict::Changed)
     }
 
-    /// Goes on to the next line.
-    fn pass(&mut self, line: &str, assignment: Option<&Assignment>, gone: &[PathBuf]) {
-        match assignment {
-            Some(set) if set.is_of_home() => {
-                self.certain.remove(set.name);
-                self.uncertain.remove(set.name);
-                self.certain.extend(set.names(gone).then(|| set.name.to_owned()));
-            }
-            Some(_) => {}
-            None if sets_nothing(line) => {}
-            None => self.uncertain.append(&mut self.certain),
+    /// Goes on behind an assignment.
+    fn assign(&mut self, set: &Assignment, gone: &[PathBuf]) {
+        if LISTS.contains(&set.name) {
+            return;
         }
+        let may_be_in = uses(set.value, &self.uncertain);
+        let is_surely_in = is_in(set.value, gone, &self.certain);
+        let was_certain = self.certain.remove(set.name);
+        let was_in = self.uncertain.remove(set.name) || was_certain;
+        let name = set.name.to_owned();
+        if is_surely_in || may_be_in {
+            let certainty = if set.is_of_home() && !may_be_in { &mut self.certain } else { &mut self.uncertain };
+            certainty.insert(name.clone());
+            self.seen.insert(name);
+        } else if was_in && self.blocks > 0 {
+            self.set_in_block.insert(name);
+        }
+    }
+
+    /// Goes on behind a line that is no assignment, and may set any variable.
+    fn pass(&mut self, line: &str, is_whole: bool, gone: &[PathBuf]) {
+        self.uncertain.append(&mut self.certain);
+        let words = line.split(|c: char| c.is_whitespace() || ";&|()".contains(c));
+        let assignments = words.filter_map(|word| word.split_once('='));
+        let in_these = assignments.filter(|(name, value)| {
+            let value = value.trim_matches(['"', '\'']);
+            is_name(name) && !LISTS.contains(name) && is_in(value, gone, &self.uncertain)
+        });
+        let names: Vec<_> = in_these.map(|(name, _)| name.to_owned()).collect();
+        self.seen.extend(names.iter().cloned());
+        self.uncertain.extend(names);
+        let Blocks { opened, closed, ends_branch } = Blocks::of(line);
+        self.blocks += opened;
+        // Text in quotes or in a here-document may look like an end.
+        if is_whole && ends_branch {
+            self.uncertain.append(&mut self.set_in_block);
+            self.blocks = self.blocks.saturating_sub(closed);
+        }
+    }
+}
+
+/// What a line does to a shell's blocks: `if`, `case`, loops, functions and groups.
+#[derive(Default)]
+struct Blocks {
+    opened: usize,
+    closed: usize,
+    /// Whether a block, or one branch of it, ends.
+    ends_branch: bool,
+}
+
+impl Blocks {
+    fn of(line: &str) -> Self {
+        let mut all = Self { ends_branch: line.contains(";;"), ..Self::default() };
+        for command in line.split([';', '&', '|']) {
+            let leads = |word: &&str| ["then", "do", "else", "!"].contains(word);
+            let first = command.split_whitespace().find(|word| !leads(word)).unwrap_or_default();
+            let opens = ["if", "case", "for", "while", "until", "select", "("].contains(&first);
+            all.opened += usize::from(opens) + command.split_whitespace().filter(|word| *word == "{").count();
+            let closes = ["fi", "esac", "done", "}", ")"].contains(&first);
+            all.closed += usize::from(closes);
+            let changes_branch = command.split_whitespace().next().is_some_and(|word| ["else", "elif"].contains(&word));
+            all.ends_branch |= closes || changes_branch;
+        }
+        all
     }
 }
 
 /// Whether a line surely sets no variable: blank, a comment, or `export` of names. Any command may be a function that does.
 fn sets_nothing(line: &str) -> bool {
-    let is_name = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let mut words = line.split_whitespace();
     match words.next() {
         Some("export") => words.all(is_name),
@@ -198,21 +267,37 @@ fn is_comment(line: &str) -> bool {
 
 /// Whether a text names one of these directories, and not another one whose name only begins or ends like it.
 fn mentions(text: &str, gone: &[PathBuf]) -> bool {
-    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_of_file = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_inner = |before: &str| {
-        let folders = before.trim_end_matches(|c| is_of_name(c) || c == '/').len();
+        let folders = before.trim_end_matches(|c| is_of_file(c) || c == '/').len();
         before[folders..].contains('/')
     };
     gone.iter().any(|path| {
         let path = path.to_string_lossy();
         text.match_indices(&*path)
-            .any(|(at, _)| !text[at + path.len()..].starts_with(is_of_name) && !is_inner(&text[..at]))
+            .any(|(at, _)| !text[at + path.len()..].starts_with(is_of_file) && !is_inner(&text[..at]))
     })
 }
 
-/// Whether a line has `$CUDA_HOME/` of such a variable.
-fn uses(line: &str, homes: &BTreeSet<String>) -> bool {
-    homes.iter().any(|name| [format!("${name}/"), format!("${{{name}}}/")].iter().any(|used| line.contains(used)))
+/// Whether a text uses such a variable: `$CUDA_HOME` or `${CUDA_HOME}`. A test whether it is set (`-n`, `-z`) does not count.
+fn uses(text: &str, homes: &BTreeSet<String>) -> bool {
+    let is_used = |(at, form): (usize, &str)| {
+        let is_longer = !form.ends_with('}') && text[at + form.len()..].starts_with(is_of_name);
+        let before = text[..at].trim_end_matches('"').trim_end();
+        !is_longer && !before.ends_with("-n") && !before.ends_with("-z")
+    };
+    homes.iter().any(|name| {
+        [format!("${name}"), format!("${{{name}}}")].iter().any(|form| text.match_indices(form.as_str()).any(is_used))
+    })
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Whether a variable can have this name.
+fn is_name(word: &str) -> bool {
+    !word.is_empty() && word.chars().all(is_of_name)
 }
 
 /// A line that sets one variable to one word.
@@ -234,8 +319,7 @@ impl<'a> Assignment<'a> {
         let exported = bare.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t'])).map(str::trim_start);
         let assignment = if is_shell { exported.unwrap_or(bare) } else { bare };
         let (name, rest) = assignment.split_once('=')?;
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.is_empty() || !name.chars().all(is_name) {
+        if !is_name(name) {
             return None;
         }
         let start = &line[..line.len() - assignment.len()];
@@ -253,11 +337,6 @@ impl<'a> Assignment<'a> {
     /// Whether it sets a variable such as `CUDA_HOME`.
     fn is_of_home(&self) -> bool {
         HOMES.contains(&self.name)
-    }
-
-    /// Whether its value is one of these directories.
-    fn names(&self, gone: &[PathBuf]) -> bool {
-        gone.iter().any(|path| Path::new(self.value) == path)
     }
 
     /// The line without these directories; the inner none if nothing is left of it. None if it is not certain what it says.
@@ -429,6 +508,43 @@ mod tests {
         assert_eq!(again, (vec![format!("{HOME} => gone")], vec![]), "it names the other toolkit");
         let both = scanned(Syntax::Shell, &format!("{HOME}\n{USE}\n{other}\n{USE}\n"));
         assert_eq!(both, (vec![format!("{HOME} => gone")], vec![2]), "an edit would take both");
+    }
+
+    #[test]
+    fn a_variable_that_is_set_from_another_one_goes_with_it() {
+        for text in [
+            "export CUDA_HOME=/usr/local/cuda-11.2\nexport CUDA_PATH=$CUDA_HOME\nexport PATH=$CUDA_PATH/bin:$PATH\n",
+            "CUDA_ROOT=/usr/local/cuda-11.2\nCUDA_HOME=\"${CUDA_ROOT}\"\nPATH=$PATH:$CUDA_HOME/bin\n",
+        ] {
+            let (edits, left) = scanned(Syntax::Shell, text);
+            assert!(edits.iter().all(|edit| edit.ends_with(" => gone")), "{edits:?}");
+            assert_eq!((edits.len(), left), (3, vec![]), "{text}");
+        }
+        const HOME: &str = "export CUDA_HOME=/usr/local/cuda-11.2";
+        for between in
+            ["export CUDA_PATH=\"$CUDA_HOME\" CUDADIR=$CUDA_HOME", "CUDADIR=$CUDA_HOME MORE=1", "CUDADIR=$MINE"]
+        {
+            let text = format!("{HOME}\nMINE=$CUDA_HOME\n{between}\nexport PATH=$CUDADIR/bin:$PATH\n");
+            assert_eq!(scanned(Syntax::Shell, &text), (vec![format!("{HOME} => gone")], vec![2, 3, 4]), "{between}");
+        }
+        let guarded = format!("if [ -z \"$CUDA_HOME\" ]; then\n{HOME}\nfi\n[ -n \"${{CUDA_HOME}}\" ] && echo it\n");
+        assert_eq!(scanned(Syntax::Shell, &guarded).1, [0_usize; 0]);
+    }
+
+    #[test]
+    fn after_branches_a_variable_may_have_either_value() {
+        const USE: &str = "export LD_LIBRARY_PATH=$CUDA_HOME/lib64:$LD_LIBRARY_PATH";
+        let home = |version: &str| format!("export CUDA_HOME=/usr/local/cuda-{version}");
+        for (first, second) in [("11.2", "12.4"), ("12.4", "11.2")] {
+            let text = format!("if a; then\n{}\nelse\n{}\nfi\n{USE}\n", home(first), home(second));
+            assert_eq!(scanned(Syntax::Shell, &text).1, [6], "{first}");
+            let text = format!("case $a in\nb)\n{}\n;;\n*)\n{}\n;;\nesac\n{USE}\n", home(first), home(second));
+            assert_eq!(scanned(Syntax::Shell, &text).1, [9], "{first}");
+        }
+        let text = format!("{}\nif a &&\\\nb; then\n{}\nfi\n{USE}\n", home("11.2"), home("12.4"));
+        assert_eq!(scanned(Syntax::Shell, &text).1, [6]);
+        let closed = format!("if a; then b; fi\n{}\n{}\nb\n{USE}\n", home("11.2"), home("12.4"));
+        assert_eq!(scanned(Syntax::Shell, &closed).1, [0_usize; 0], "it names the other toolkit");
     }
 
     #[test]
