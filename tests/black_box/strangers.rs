@@ -449,7 +449,7 @@ fn a_build_without_the_feature_hears_no_hooks() {
     let built = Command::new(env!("CARGO"))
         .args(["build", "--locked", "--quiet", "--bin", "gpusetup", "--target-dir", text(&target)])
         // It starts a few times: optimising it would take longer than the test.
-        .args(["--config", "profile.dev.package.gpusetup.opt-level=0"])
+        .args(["--config", "profile.dev.package.gpusetup-database.opt-level=0"])
         .current_dir(root)
         .status();
     assert!(built.expect("cargo runs").success());
