@@ -384,7 +384,7 @@ fn is_read(engine: &Engine, imports: Option<&[String]>, path: &Path) -> bool {
 }
 
 /// The command lines that start an engine's units, each with the file that has it. As in systemd, a file replaces one of the
-/// same name in a later folder, and an empty `ExecStart=` takes back what came before.
+/// same name in a later folder, and an empty `ExecStart=` clears what came before.
 fn commands(system: &System, engine: &Engine) -> Vec<(PathBuf, String)> {
     engine.units.iter().flat_map(|unit| commands_of(system, unit)).collect()
 }
