@@ -48,7 +48,7 @@ pub use elf::{
 };
 pub use engine::{
     BrokenConfig, CDI_FOLDERS, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, NvidiaRuntime, Seen,
-    container_host, has_cdi_specification, packaged_version, parts,
+    cdi_version, container_host, has_cdi_specification, packaged_version, parts,
 };
 pub use engine_config::{
     BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, json_object, toml_document,

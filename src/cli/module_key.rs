@@ -116,9 +116,9 @@ fn exchanged(arguments: impl Iterator<Item = OsString>, (key, certificate): (&Pa
     let mut words = arguments.skip(1).map(|word| word.to_string_lossy().into_owned());
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
-        match word.split_once('=').map_or(word.as_str(), |(option, _)| option) {
-            "--mok-key" | "--mok-cert" if word.contains('=') => {}
-            "--mok-key" | "--mok-cert" => drop(words.next()),
+        match word.split_once('=') {
+            Some(("--mok-key" | "--mok-cert", _)) => {}
+            None if ["--mok-key", "--mok-cert"].contains(&word.as_str()) => drop(words.next()),
             _ => kept.push(quoted(&word)),
         }
     }

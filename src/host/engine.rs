@@ -226,37 +226,42 @@ pub const CDI_FOLDERS: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
 /// Whether a CDI specification names devices of NVIDIA's.
 pub fn has_cdi_specification(system: &System) -> bool {
+    of_nvidia(system).next().is_some()
+}
+
+/// The files in the folders of CDI specifications that name devices of NVIDIA's, with their texts.
+fn of_nvidia(system: &System) -> impl Iterator<Item = (PathBuf, String)> {
     let names = |folder: &str| system.list(folder).unwrap_or_default();
-    let files =
-        CDI_FOLDERS.iter().flat_map(|folder| names(folder).into_iter().map(|name| Path::new(folder).join(name)));
-    let names_ours =
-        |file: PathBuf| system.read_text(file).ok().flatten().is_some_and(|text| text.contains("nvidia.com/"));
-    files.into_iter().any(names_ours)
+    let files = CDI_FOLDERS
+        .into_iter()
+        .flat_map(move |folder| names(folder).into_iter().map(move |name| Path::new(folder).join(name)));
+    files.filter_map(|path| {
+        let text = system.read_text(&path).ok().flatten().filter(|text| text.contains("nvidia.com/"))?;
+        Some((path, text))
+    })
 }
 
 /// The CDI specifications of NVIDIA's devices whose version can be read.
 fn specifications(system: &System) -> BTreeMap<PathBuf, AddOnVersion> {
-    let names = |folder: &Path| system.list(folder).unwrap_or_default();
-    let folders = CDI_FOLDERS.iter().map(Path::new);
-    let files = folders.flat_map(|folder| names(folder).into_iter().map(move |name| folder.join(name)));
     let is_one = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "json");
-    let versioned = |path: PathBuf| {
-        let text = system.read_text(&path).ok().flatten().filter(|text| text.contains("nvidia.com/"))?;
-        Some((path, cdi_version(&text)?))
-    };
-    files.filter(is_one).filter_map(versioned).collect()
+    let files = of_nvidia(system).filter(|(path, _)| is_one(path));
+    files.filter_map(|(path, text)| Some((path, version_of_specification(&text)?))).collect()
 }
 
 /// The version of CDI in a specification: <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
-fn cdi_version(text: &str) -> Option<AddOnVersion> {
+fn version_of_specification(text: &str) -> Option<AddOnVersion> {
     #[derive(Deserialize)]
     struct Specification {
         #[serde(rename = "cdiVersion")]
         version: String,
     }
     let read: Specification = yaml::read_texts(text).ok()?;
-    // The library of CDI leaves a leading v out.
-    read.version.strip_prefix('v').unwrap_or(&read.version).parse().ok()
+    cdi_version(&read.version)
+}
+
+/// The version in a `cdiVersion`. The library of CDI leaves a leading v out.
+pub fn cdi_version(version: &str) -> Option<AddOnVersion> {
+    version.strip_prefix('v').unwrap_or(version).parse().ok()
 }
 
 fn is_snap(system: &System, engine: &Engine) -> bool {

@@ -171,8 +171,8 @@ impl Runtimes {
         }
     }
 
-    /// A default without a name of its own, of older versions of containerd's format. They call it `default`, and it counts
-    /// before the one that has a name. A file with every setting has an empty one.
+    /// The table `default_runtime` of older versions of containerd's format: a runtime called `default`, which takes precedence over
+    /// `default_runtime_name`. In a file with every setting the table is there, and empty.
     fn add_default(&mut self, runtime: &dyn TableLike, item: &Item) {
         const NAME: &str = "default";
         if text_of(runtime, "runtime_type").is_some() {

@@ -2,7 +2,7 @@
 
 use super::{Answer, ask, names, text};
 use crate::compat::{Database, EngineForm};
-use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, Runtimes, container_host, parts};
+use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, Runtimes, cdi_version, container_host, parts};
 use crate::system::{System, environment};
 use crate::version::{AddOnVersion, DriverVersion};
 use crate::yaml;
@@ -343,9 +343,9 @@ fn spec(system: &System, database: &Database, path: PathBuf, text: &str) -> CdiS
 fn released(database: &Database, version: Option<&str>) -> Result<AddOnVersion, String> {
     let Some(version) = version else { return Err("it has no cdiVersion".to_owned()) };
     let is_known = |version: &AddOnVersion| database.container_toolkit().is_none_or(|known| known.knows_cdi(*version));
-    // The library of CDI leaves a leading v out.
-    let read = version.strip_prefix('v').unwrap_or(version).parse().ok().filter(is_known);
-    read.ok_or_else(|| format!("its cdiVersion {version} is no version of CDI that gpusetup knows"))
+    cdi_version(version)
+        .filter(is_known)
+        .ok_or_else(|| format!("its cdiVersion {version} is no version of CDI that gpusetup knows"))
 }
 
 /// The driver that a library is of: `libcuda.so.580.95.05`. A Jetson has `libcuda.so.1.1`, and the GPU Operator a driver in a container.
@@ -414,14 +414,16 @@ mod tests {
         assert_eq!(variable(environment, "NVIDIA"), None);
     }
 
+    fn write(system: &System, path: &str, text: &str) {
+        system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+        system.write(path, text.as_bytes(), 0o644).expect("written");
+    }
+
     #[test]
     fn engines_are_seen_with_what_they_were_told() {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let (system, database) = (System::at(tree.path()), embedded());
-        let write = |path: &str, text: &str| {
-            system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
-            system.write(path, text.as_bytes(), 0o644).expect("written");
-        };
+        let write = |path: &str, text: &str| write(&system, path, text);
         write("/etc/docker/daemon.json", "{ not JSON");
         assert_eq!(containers(&system, &database), Containers::default(), "no engine, no word");
         write("/usr/bin/docker", "");
@@ -465,11 +467,10 @@ mod tests {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let (system, database) = (System::at(tree.path()), embedded());
         let why = |name: &str, text: &str| {
-            system.make_directories("/etc/cdi", 0o755).expect("made");
             let path = format!("/etc/cdi/{name}");
-            system.write(&path, text.as_bytes(), 0o644).expect("written");
+            write(&system, &path, text);
             let all = specs(&system, &database, Path::new("/etc/cdi"));
-            system.write(&path, b"", 0o644).expect("written");
+            write(&system, &path, "");
             all.into_iter().find(|spec| spec.path == Path::new(&path)).map(|spec| spec.missing)
         };
         let failed = |why: &str| Some(Answer::Failed(why.to_owned()));
@@ -490,10 +491,7 @@ mod tests {
     fn an_engine_that_no_version_of_reads_a_specification_is_named() {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let (system, database) = (System::at(tree.path()), embedded());
-        let write = |path: &str, text: &str| {
-            system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
-            system.write(path, text.as_bytes(), 0o644).expect("written");
-        };
+        let write = |path: &str, text: &str| write(&system, path, text);
         write("/usr/bin/podman", "");
         write("/var/lib/dpkg/status", "Package: podman\nStatus: install ok installed\nVersion: 5.4.2+ds1-2\n\n");
         let first = |version: &str| {

@@ -124,24 +124,22 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
     let version = setup.version?;
     let of_release = if setup.found.is_none() { format!(" of {}", context.facts.os.name) } else { String::new() };
     let subject = format!("{title} {version}{of_release}");
+    let other_way = match engine.form {
+        EngineForm::DaemonJson => Some("--gpus and --runtime nvidia work"),
+        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => Some("the runtime nvidia works"),
+        EngineForm::Cdi => None,
+    };
     if let Some(least) = engine.cdi.filter(|least| version < *least) {
-        let instead = match engine.form {
-            EngineForm::DaemonJson => "; --gpus and --runtime nvidia work",
-            EngineForm::Cdi => ", so its containers get no GPUs",
-            EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => "; the runtime nvidia works",
-        };
+        let instead = other_way.map_or(", so its containers get no GPUs".to_owned(), |way| format!("; {way}"));
         return Some(format!(
             "{subject} reads no CDI specification{instead}: {title} {least} is the first version that does"
         ));
     }
     let (toolkit, newer) = (containers.version, containers.toolkit.newer_specification);
     let first = engine.reads(newer.cdi).filter(|first| toolkit >= newer.since && version < *first)?;
-    let instead = match engine.form {
-        EngineForm::DaemonJson => "; --gpus and --runtime nvidia work all the same".to_owned(),
-        EngineForm::Cdi => format!(". If it does, containers of {title} get no GPUs"),
-        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => {
-            "; the runtime nvidia works all the same".to_owned()
-        }
+    let instead = match other_way {
+        Some(way) => format!("; {way} all the same"),
+        None => format!(". If it does, containers of {title} get no GPUs"),
     };
     Some(format!(
         "{subject} does not read version {} of CDI, in which {} {toolkit} may write the specification{instead}. {title} {first} is the \

@@ -374,9 +374,7 @@ fn engines(database: &Database, c: &mut Checker) {
             if packages.package_manager.is_some() != packages.distributions.is_empty() || packages.names.is_empty() {
                 c.wrong(&record, "packages", "need names, and either a package manager or distributions");
             }
-            let is_known = |release: &str| {
-                database.distributions.iter().any(|known| format!("{} {}", known.id, known.version) == release)
-            };
+            let is_known = |release: &&String| database.distributions.iter().any(|known| known.release() == **release);
             for release in packages.versions.keys().filter(|release| !is_known(release)) {
                 c.wrong(&record, "packages", format!("{release} is not a distribution in the database"));
             }
@@ -766,10 +764,9 @@ fn is_plain(text: &str, others: &str) -> bool {
 }
 
 fn distributions(database: &Database, c: &mut Checker) {
-    let key = |d: &super::Distribution| format!("{} {}", d.id, d.version);
-    c.unique("distributions", "id", database.distributions.iter().map(key));
+    c.unique("distributions", "id", database.distributions.iter().map(super::Distribution::release));
     for d in &database.distributions {
-        let record = Record::of("distributions", "id", key(d));
+        let record = Record::of("distributions", "id", d.release());
         c.sourced(&record, &d.sources);
         for (key, pattern) in [("gcc_package", &d.gcc_package), ("gxx_package", &d.gxx_package)] {
             if pattern.as_ref().is_some_and(|p| !p.contains("{major}")) {

@@ -152,6 +152,11 @@ impl Distribution {
         named.map(|name| name.replace("{flavour}", flavour).replace("{series}", &series)).collect()
     }
 
+    /// Its id and version, `debian 12`, by which other records name it.
+    pub fn release(&self) -> String {
+        format!("{} {}", self.id, self.version)
+    }
+
     /// Adds the offers with signed modules after all others, from which they differ only in the names of packages.
     pub(super) fn add_signed_offers(&mut self) {
         let Some(names) = &self.signed_names else { return };

@@ -192,7 +192,7 @@ impl Engine {
 
     /// The packages that install it on a distribution; none if no source states any.
     pub fn packages_on(&self, distribution: &Distribution) -> Option<&EnginePackages> {
-        let release = format!("{} {}", distribution.id, distribution.version);
+        let release = distribution.release();
         let is_named = |p: &&EnginePackages| p.distributions.iter().any(|d| *d == distribution.id || *d == release);
         let is_managed = |p: &&EnginePackages| p.package_manager == Some(distribution.package_manager);
         self.packages.iter().find(is_named).or_else(|| self.packages.iter().find(is_managed))
@@ -202,7 +202,7 @@ impl Engine {
 impl EnginePackages {
     /// The version of the engine in the archive of a release; none if no source states it.
     pub fn version_on(&self, distribution: &Distribution) -> Option<AddOnVersion> {
-        self.versions.get(&format!("{} {}", distribution.id, distribution.version)).copied()
+        self.versions.get(&distribution.release()).copied()
     }
 }
 
