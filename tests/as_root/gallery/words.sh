@@ -63,7 +63,12 @@ node() {
   cp /usr/bin/containerd /usr/bin/kubelet
   touch /usr/bin/nvidia-container-runtime
   chmod 755 /usr/bin/nvidia-container-runtime
-  printf '[a]\nBinaryName = "/usr/bin/nvidia-container-runtime"\n' >/etc/containerd/config.toml
+  cat >/etc/containerd/config.toml <<'CONFIG'
+version = 2
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+options.BinaryName = "/usr/bin/nvidia-container-runtime"
+CONFIG
 }
 
 # slurm: a node of Slurm, on a host with slurmd, that knows the eight GPUs of a host that runs, and keeps jobs to theirs
