@@ -56,6 +56,7 @@ pub use engine_config::{
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
 pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
+pub use kernel::compare as compare_kernels;
 pub use libraries::directories as library_directories;
 pub use lspci::{bus_address, names_devices};
 pub use modprobe::{Block, SetOption};

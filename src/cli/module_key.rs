@@ -23,6 +23,9 @@ pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<Mo
     let absolute =
         |path: &Path| std::path::absolute(path).map_err(|e| Problem::usage(format!("{}: {e}", path.display())));
     let own = ModuleKey { key: absolute(key)?, certificate: absolute(certificate)?, sha256: String::new() };
+    // openssl runs in another folder.
+    let root = root.map(absolute).transpose()?;
+    let root = root.as_deref();
     for path in [&own.key, &own.certificate] {
         // They become words of a script that DKMS reads.
         let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._+-".contains(b);
@@ -35,29 +38,26 @@ pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<Mo
     let named = (key, certificate);
     let (key, certificate) = (seen("mok-key", &own.key)?, seen("mok-cert", &own.certificate)?);
     let trust = Trust::where_root_acts(&[])?;
-    let refused =
-        |flag: &str, path: &Path, why: &dyn Display| Problem::usage(format!("--{flag}: {} {why}", path.display()));
-    let open = input::open_trusted(&certificate, &trust).map_err(|e| Problem::usage(format!("--mok-cert: {e}")))?;
-    let der = input::bytes(open, &certificate, MOST).map_err(|e| Problem::usage(format!("--mok-cert: {e}")))?;
+    let content = |path: &Path| input::bytes(input::open_trusted(path, &trust)?, path, MOST);
+    let der = content(&certificate).map_err(|e| Problem::usage(format!("--mok-cert: {e}")))?;
+    let key_is_certificate = content(&key).is_ok_and(|bytes| is_certificate(&bytes));
     let now = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
     let Some(read) = Certificate::of(&der) else {
-        if is_private_key(&der) {
-            let why = "is a private key: --mok-key and --mok-cert are exchanged";
-            return Err(refused("mok-cert", &certificate, &why).attempt(exchanged(std::env::args_os(), named)));
-        }
-        if der.first() == Some(&SEQUENCE) {
-            let problem = refused("mok-cert", &certificate, &"is not one whole certificate in DER");
-            return Err(problem.attempt(new_pair(&own.key)));
-        }
-        let path = quoted_path(&certificate);
-        let problem = refused("mok-cert", &certificate, &"is not a certificate in DER");
-        return Err(problem.attempt(format!("openssl x509 -in {path} -outform DER -out {path}.der")));
+        return Err(match is_private_key(&der) && key_is_certificate {
+            true => refused("mok-cert", &certificate, &"is a private key: --mok-key and --mok-cert are exchanged")
+                .attempt(exchanged(std::env::args_os(), named)),
+            false => no_certificate(&der, &certificate, &own.key),
+        });
     };
     if let Some(why) = unfit_now(&read, &now) {
         return Err(refused("mok-cert", &certificate, &why).attempt(new_pair(&own.key)));
     }
     if let Some(why) = unfit_key(&read) {
         return Err(refused("mok-cert", &certificate, &why).attempt(new_pair(&own.key)));
+    }
+    if key_is_certificate {
+        let problem = refused("mok-key", &key, &"is a certificate, and --mok-key names its private key");
+        return Err(problem.attempt(new_pair(&own.key)));
     }
     let bytes = private(&key, &trust)?;
     if bytes.first() == Some(&SEQUENCE) {
@@ -76,6 +76,27 @@ pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<Mo
         return Err(refused("mok-key", &key, &why).attempt(new_pair(&own.key)));
     }
     Ok(ModuleKey { sha256: sha256(&der), ..own })
+}
+
+fn refused(flag: &str, path: &Path, why: &dyn Display) -> Problem {
+    Problem::usage(format!("--{flag}: {} {why}", path.display()))
+}
+
+/// The refusal of a file that is not a certificate in DER, with the command that makes one of it, or else a pair beside the key.
+fn no_certificate(bytes: &[u8], certificate: &Path, key: &Path) -> Problem {
+    if has_pem(bytes, "CERTIFICATE") {
+        let path = quoted_path(certificate);
+        return refused("mok-cert", certificate, &"is not a certificate in DER")
+            .attempt(format!("openssl x509 -in {path} -outform DER -out {path}.der"));
+    }
+    let why = if is_private_key(bytes) {
+        "is a private key, and --mok-cert names its certificate"
+    } else if bytes.first() == Some(&SEQUENCE) {
+        "is not one whole certificate in DER"
+    } else {
+        "is not a certificate in DER"
+    };
+    refused("mok-cert", certificate, &why).attempt(new_pair(key))
 }
 
 /// Where a tree's file is on this host. Links in it do not lead out of it.
@@ -100,9 +121,20 @@ fn beneath(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Whether these are the bytes of a private key in PEM.
+/// Whether these are the bytes of a private key in PEM, without its certificate.
 fn is_private_key(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_ok_and(|text| text.contains("-----BEGIN ") && text.contains("PRIVATE KEY-----"))
+    has_pem(bytes, "PRIVATE KEY") && !has_pem(bytes, "CERTIFICATE")
+}
+
+/// Whether these are the bytes of a certificate, in DER or in PEM, without its private key.
+fn is_certificate(bytes: &[u8]) -> bool {
+    Certificate::of(bytes).is_some() || has_pem(bytes, "CERTIFICATE") && !has_pem(bytes, "PRIVATE KEY")
+}
+
+/// Whether a text in PEM has a block of this kind, such as `RSA PRIVATE KEY` for `PRIVATE KEY`.
+fn has_pem(bytes: &[u8], kind: &str) -> bool {
+    let is_start = |line: &str| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{kind}-----"));
+    std::str::from_utf8(bytes).is_ok_and(|text| text.lines().any(is_start))
 }
 
 /// Whether these are the bytes of a private key in PEM that is encrypted: in PKCS#8, or in the older form of OpenSSL.
@@ -267,6 +299,17 @@ mod tests {
         let two = dir.path().join("two.der");
         fs::write(&two, [der.as_slice(), &der].concat()).expect("written");
         assert!(said(&key, &two).contains("is not one whole certificate"), "{}", said(&key, &two));
+        let no_key = checked(&certificate, &certificate, None).expect_err("no private key");
+        assert!(no_key.message.contains("good.der is a certificate, and --mok-key names"), "{}", no_key.message);
+        let no_certificate = checked(&key, &key, None).expect_err("no certificate");
+        let why = "good.key is a private key, and --mok-cert names its certificate";
+        assert!(no_certificate.message.contains(why), "{}", no_certificate.message);
+        let empty = dir.path().join("empty");
+        fs::write(&empty, "").expect("written");
+        let not_there = checked(&key, &empty, None).expect_err("nothing");
+        for problem in [no_key, no_certificate, not_there] {
+            assert!(problem.tries[0].starts_with("sudo openssl req "), "{:?}", problem.tries);
+        }
         let swapped = checked(&certificate, &key, None).expect_err("each is the other's");
         assert!(swapped.message.contains("--mok-key and --mok-cert are exchanged"), "{}", swapped.message);
         assert!(swapped.tries[0].ends_with(&format!("--mok-cert {}", certificate.display())), "{:?}", swapped.tries);

@@ -5,7 +5,7 @@ use super::context::{StepContext, reboot_for, step};
 use super::{Act, Step, StepId};
 use crate::causes;
 use crate::compat::{Distribution, DriverOffer, ModuleSigning, is_version_of};
-use crate::host::{Enrolment, Facts, SecureBoot, SigningKey};
+use crate::host::{Enrolment, Facts, SecureBoot, SigningKey, compare_kernels};
 use crate::ids::CheckId;
 use crate::operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
 use crate::packages::{self, Versions};
@@ -97,8 +97,13 @@ fn with_state_unknown(context: &StepContext) -> String {
         (true, false) => ("a tree does not show whether Secure Boot will be on", "turn it off on such hosts"),
         (false, _) => ("whether Secure Boot is on is not known", "read its state first (mokutil --sb-state)"),
     };
+    let unused = match context.request.settings.module_key {
+        Some(_) => ". Until it is known, --mok-key and --mok-cert have no effect",
+        None => "",
+    };
     format!(
-        "{unknown}. Where it is, the kernel does not load the driver's modules, because no key that it trusts signs them: {remedy}"
+        "{unknown}. Where it is, the kernel does not load the driver's modules, because no key that it trusts signs them: \
+         {remedy}{unused}"
     )
 }
 
@@ -133,12 +138,14 @@ fn why_built(
         listed.map(move |(package, version)| (offer, package, version))
     });
     let mut listed: Vec<_> = listed.collect();
-    // Those for the kernel that will run come first, and of these the ones that would be preferred.
+    // Those for the kernel that will run come first, then those for newer ones, and of these the ones that would be preferred.
     let is_for_servers = |offer: &DriverOffer| facts.desktop.is_some() && offer.for_servers;
-    listed.sort_by_key(|(offer, _, version)| (!is_version_of(version, release), is_for_servers(offer)));
+    listed.sort_by_key(|(offer, _, version)| {
+        (!is_version_of(version, release), compare_kernels(version, release).is_lt(), is_for_servers(offer))
+    });
+    let refresh = packages::of(distribution.package_manager).by_hand.refresh;
     let (why, has_remedy) = match (&facts.offered, listed.first()) {
         (None, _) => {
-            let refresh = packages::of(distribution.package_manager).by_hand.refresh;
             let why = format!(
                 "{name} may have signed modules for kernel {release}, which need no key: fetch the package lists (sudo {refresh}), \
                  then plan again"
@@ -146,11 +153,8 @@ fn why_built(
             (why, true)
         }
         (Some(_), Some((_, package, version))) if !is_version_of(version, release) => {
-            let why = format!(
-                "{package} has signed modules, which need no key, but for kernel {version}: upgrade the kernel from {release} \
-                 and reboot, then plan again"
-            );
-            (why, true)
+            let remedy = for_other_kernel(facts, version, release, refresh);
+            (format!("{package} has signed modules, which need no key, but for kernel {version}{remedy}"), true)
         }
         (Some(all), Some((offer, package, _))) => {
             let (but, has_remedy) = why_unfit(facts, all, request, offer, package);
@@ -161,6 +165,27 @@ fn why_built(
         }
     };
     Some(WhyBuilt { why, has_remedy })
+}
+
+/// What helps if the modules in a package of this version are for another kernel than the one that boots next.
+fn for_other_kernel(facts: &Facts, version: &str, release: &str, refresh: &str) -> String {
+    let mut known = facts.kernels.installed.iter().map(|kernel| &kernel.release).chain(&facts.kernels.running);
+    let installed = known.find(|other| is_version_of(version, other) && flavour(other) == flavour(release));
+    if compare_kernels(version, release).is_lt() {
+        let or_boot = installed.map(|other| format!(", or remove {release} and boot {other}")).unwrap_or_default();
+        return format!(", and {release} is newer: fetch the package lists (sudo {refresh}), then plan again{or_boot}");
+    }
+    match installed {
+        Some(other) => {
+            format!(", and {release} boots next: have the boot loader start {other} (installed), then plan again")
+        }
+        None => format!(": upgrade the kernel from {release} and reboot, then plan again"),
+    }
+}
+
+/// The ending of a kernel's release: `generic-64k` of `6.8.0-134-generic-64k`.
+fn flavour(release: &str) -> Option<&str> {
+    release.splitn(3, '-').nth(2)
 }
 
 /// Why the driver of modules that are signed for this kernel was not chosen, and whether that says how to get it.

@@ -1,7 +1,8 @@
 //! Plans with Secure Boot on: Ubuntu's signed modules, the key where there are none, and what is said if its state is not known.
 
-use crate::common::{Tree, run, run_with_input};
+use crate::common::{Ran, Tree, program, run, run_with_input};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::Command;
 
 /// The operations of a step.
@@ -82,6 +83,42 @@ fn with_secure_boot_ubuntu_has_its_own_signed_modules() {
     off["secure_boot"] = json!("disabled");
     let plan = packaged(&off);
     assert!(plan["steps"].to_string().contains("nvidia-headless-580-server-open"), "{plan}");
+}
+
+#[test]
+fn signed_modules_for_another_kernel_are_named_with_what_helps() {
+    let package = "linux-modules-nvidia-580-server-open-generic";
+    let (running, older) = ("6.8.0-134-generic", "6.8.0-130-generic");
+    for (version, installed, running, says) in [
+        ("6.8.0-136.136", None, running, "but for kernel 6.8.0-136.136: upgrade the kernel from 6.8.0-134-generic"),
+        (
+            "6.8.0-130.130",
+            None,
+            running,
+            "6.8.0-134-generic is newer: fetch the package lists (sudo apt-get update), then",
+        ),
+        ("6.8.0-99.99", None, running, "6.8.0-134-generic is newer: fetch the package lists"),
+        ("6.8.0-130.130", Some(older), running, "or remove 6.8.0-134-generic and boot 6.8.0-130-generic"),
+        ("6.8.0-130.130", Some("6.8.0-130-lowlatency"), running, "(sudo apt-get update), then plan again"),
+        (
+            "6.8.0-136.136",
+            None,
+            "6.8.0-136-generic",
+            "6.8.0-134-generic boots next: have the boot loader start 6.8.0-136-generic",
+        ),
+    ] {
+        let mut facts = with_ubuntus_modules(&[(package, version)]);
+        if let Some(release) = installed {
+            let mut kernel = facts["kernels"]["installed"][0].clone();
+            kernel["release"] = json!(release);
+            facts["kernels"]["installed"].as_array_mut().expect("a list").insert(0, kernel);
+        }
+        facts["kernels"]["running"] = json!(running);
+        let plan = plan(&facts, &["--method", "packages"]);
+        let text = warnings(&plan)[0];
+        assert!(text.contains(says) && text.contains(package), "{version}: {text}");
+        assert_eq!(text.contains("and boot"), installed == Some(older), "{text}");
+    }
 }
 
 #[test]
@@ -171,6 +208,11 @@ fn if_the_state_is_not_known_a_plan_with_unsigned_modules_says_so() {
     let unknown = plan(&facts, &[]);
     let [text] = warnings(&unknown)[..] else { panic!("{unknown}") };
     assert!(text.starts_with("whether Secure Boot is on is not known.") && text.contains("--sb-state"), "{text}");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [key, certificate] = pair(dir.path());
+    let with_key = plan(&facts, &["--mok-key", &key, "--mok-cert", &certificate]);
+    assert!(operations(&with_key, "sign-modules").is_empty(), "{with_key}");
+    assert_eq!(warnings(&with_key), [format!("{text}. Until it is known, --mok-key and --mok-cert have no effect")]);
     facts["machine"]["is_tree"] = json!(true);
     let tree = plan(&facts, &[]);
     let [text] = warnings(&tree)[..] else { panic!("{tree}") };
@@ -182,16 +224,35 @@ fn if_the_state_is_not_known_a_plan_with_unsigned_modules_says_so() {
     assert_eq!(warnings(&new), [""; 0]);
 }
 
-#[test]
-fn a_key_is_named_in_the_right_order_and_has_an_effect() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let [key, certificate] = ["k.key", "k.der"].map(|name| dir.path().join(name).display().to_string());
+/// A key and its certificate in a folder.
+fn pair(folder: &Path) -> [String; 2] {
+    let [key, certificate] = ["k.key", "k.der"].map(|name| folder.join(name).display().to_string());
     let made = Command::new("openssl")
         .args(["req", "-new", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=ours", "-outform", "DER"])
         .args(["-keyout", &key, "-out", &certificate])
         .output()
         .expect("openssl is there");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    [key, certificate]
+}
+
+#[test]
+fn a_tree_with_a_relative_path_has_its_key() {
+    let tree = Tree::ubuntu_24_04();
+    tree.write("keys/made.txt", "");
+    pair(&tree.path().join("keys"));
+    let (folder, name) = (tree.path().parent().expect("a folder"), tree.path().file_name().expect("a name"));
+    let plan =
+        ["plan", "--gpu", "a100", "--profile", "driver", "--mok-key", "/keys/k.key", "--mok-cert", "/keys/k.der"];
+    let planned = program().args(plan).args(["--json", "--root"]).arg(name).current_dir(folder).output();
+    let plan = Ran::of(planned.expect("gpusetup runs")).json();
+    assert!(!operations(&plan, "sign-modules").is_empty(), "{plan}");
+}
+
+#[test]
+fn a_key_is_named_in_the_right_order_and_has_an_effect() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [key, certificate] = pair(dir.path());
     let off = ["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--json"];
     let unused = run(&[&off[..], &["--mok-key", &key, "--mok-cert", &certificate]].concat()).json();
     assert!(warnings(&unused)[0].contains("--mok-key and --mok-cert have no effect"), "{unused}");
