@@ -15,18 +15,28 @@ pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflic
     if let Some(platform) = own_platform(database, facts) {
         not_on_platform(platform, host, request)?;
     }
-    if !request.driver.is_wanted() {
+    let without = || Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit);
+    match facts.machine.kind {
+        MachineKind::Wsl2 if request.driver.is_wanted() => {
+            Err(Conflict::blocked(CheckId::GS906, causes::WSL2).hint(without()))
+        }
+        MachineKind::Jetson if request.driver.is_wanted() => Err(jetson(database, facts, without())),
+        _ if own_platform(database, facts).is_none() => not_on_image(facts, request),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses drivers and toolkits on an image of a system that the database does not know. A container on one can have a toolkit.
+fn not_on_image(facts: &Facts, request: &Request) -> Result<(), Conflict> {
+    let wants_driver = request.driver.is_wanted();
+    if !facts.os.immutable || (facts.machine.kind == MachineKind::Container && !wants_driver) {
         return Ok(());
     }
-    let without = Hint::plan(causes::WITHOUT_DRIVER, Change::Toolkit);
-    match facts.machine.kind {
-        MachineKind::Wsl2 => Err(Conflict::blocked(CheckId::GS906, causes::WSL2).hint(without)),
-        MachineKind::Jetson => Err(jetson(database, facts, without)),
-        _ if facts.os.immutable && own_platform(database, facts).is_none() => {
-            Err(Conflict::blocked(CheckId::GS908, causes::IMMUTABLE).hint(causes::OWN_TOOLS).hint(without))
-        }
-        MachineKind::Physical | MachineKind::Virtual | MachineKind::Container => Ok(()),
-    }
+    let conflict = Conflict::blocked(CheckId::GS908, causes::IMMUTABLE);
+    Err(match wants_driver {
+        true => conflict.hint(causes::OWN_TOOLS),
+        false => conflict.hint(causes::toolkit_in_container(None).to_string()),
+    })
 }
 
 fn not_on_platform(platform: &Platform, host: &KnownHost, request: &Request) -> Result<(), Conflict> {

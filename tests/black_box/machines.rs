@@ -170,6 +170,20 @@ fn a_tree_of_ostree_shows_by_its_link() {
         let says = refused.err.contains(command) && refused.err.contains("(GS908)");
         assert!(refused.code == 5 && says, "{release}: {}", refused.err);
     }
+    let unknown =
+        with_gpu("PRETTY_NAME=\"HeliumOS\"\nID=heliumos\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=10\n", &[]);
+    unknown.link("ostree", "sysroot/ostree");
+    for (profile, hint) in [("compute", "a toolkit belongs in a container"), ("toolkit", "in their Containerfile")] {
+        let refused = unknown.run(&["plan", "--profile", profile]);
+        assert!(refused.code == 5 && refused.err.contains("(GS908)"), "{profile}: {}", refused.err);
+        let says = refused.err.contains(hint);
+        assert!(says && !refused.err.contains("gpusetup plan"), "it would be refused again: {}", refused.err);
+    }
+    unknown.write("run/.containerenv", "");
+    unknown.write("run/ostree-booted", "");
+    unknown.write("usr/bin/dnf", "");
+    let in_container = unknown.run(&["plan", "--profile", "toolkit"]);
+    assert!(!in_container.err.contains("GS908"), "a container can have a toolkit: {}", in_container.err);
     let ordinary = with_gpu(kinoite, &["ostree/repo/config"]);
     assert_eq!(ordinary.run(&["facts", "--json"]).json()["os"]["immutable"], false);
 }
