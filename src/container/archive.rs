@@ -248,7 +248,7 @@ impl Reader<'_> {
             return Err(self.no_image("its manifest names a file outside of it"));
         }
         let config = self.files.file(name)?;
-        let config = config.ok_or_else(|| self.no_image("it lacks the configuration that its manifest names"))?;
+        let config = config.ok_or_else(|| self.lacking(LACKS_CONFIG))?;
         let digest = name.rsplit('/').next().unwrap_or(name);
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
         let layers = entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -265,12 +265,11 @@ impl Reader<'_> {
             let digest = chosen(&entries, self.architecture);
             let digest = digest.ok_or_else(|| self.no_image("its index names no image"))?;
             let manifest = self.blob(&digest)?;
-            let manifest = manifest.ok_or_else(|| self.no_image("it lacks the manifest that its index names"))?;
+            let manifest = manifest.ok_or_else(|| self.lacking("it lacks the manifest that its index names"))?;
             let manifest = self.json(&manifest, &digest)?;
             if let Some(digest) = manifest.pointer("/config/digest").and_then(Value::as_str) {
                 let config = self.blob(digest)?;
-                let config =
-                    config.ok_or_else(|| self.no_image("it lacks the configuration that its manifest names"))?;
+                let config = config.ok_or_else(|| self.lacking(LACKS_CONFIG))?;
                 let layers = self.layers(&manifest)?;
                 return self.image((digest, &config), name, layers);
             }
@@ -297,14 +296,20 @@ impl Reader<'_> {
         // The ID of an image is the checksum of its configuration.
         let id = hex(&Sha256::digest(config)).get(..ID).map(str::to_owned);
         let config = self.json(config, part)?;
-        let layers = layers.into_iter().map(|layer| self.layer(layer)).collect::<Result<Vec<_>, _>>()?;
+        let sums = diff_ids(&config, layers.len());
+        let layers = layers.into_iter().zip(sums).map(|(layer, sum)| self.layer(layer, sum));
+        let layers = layers.collect::<Result<Vec<_>, _>>()?;
         Ok(Image { name, id, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
     }
 
-    fn layer(&mut self, layer: String) -> Result<Layer, ImageError> {
+    /// A layer, whose content must have this checksum if one is known.
+    fn layer(&mut self, layer: String, sum: Option<&str>) -> Result<Layer, ImageError> {
         let read = self.files.layer(&layer)?;
         let why = match read.unwrap_or_else(|| Err("the archive lacks it".to_owned())) {
-            Ok(layer) => return Ok(layer),
+            Ok(found) if sum.is_some_and(|sum| sum != found.sum) => {
+                return Err(ImageError::Damaged { path: self.path.to_owned(), what: layer });
+            }
+            Ok(found) => return Ok(found),
             Err(why) => why,
         };
         Err(ImageError::Layer { path: self.path.to_owned(), layer, why })
@@ -339,6 +344,20 @@ impl Reader<'_> {
     fn no_image(&self, why: &str) -> ImageError {
         ImageError::NoImage { path: self.path.to_owned(), why: why.to_owned() }
     }
+
+    fn lacking(&self, what: &'static str) -> ImageError {
+        let why = io::Error::new(io::ErrorKind::InvalidData, what);
+        ImageError::CutOff { path: self.path.to_owned(), why }
+    }
+}
+
+const LACKS_CONFIG: &str = "it lacks the configuration that its manifest names";
+
+/// The checksums of an image's layers, unpacked, by its configuration; none where it has another number of them.
+fn diff_ids(config: &Value, layers: usize) -> Vec<Option<&str>> {
+    let all = config.pointer("/rootfs/diff_ids").and_then(Value::as_array).filter(|all| all.len() == layers);
+    let sum = |at: usize| all?[at].as_str()?.strip_prefix("sha256:");
+    (0..layers).map(sum).collect()
 }
 
 /// The entries of each image in an index. Those with one name, or with none and a platform, are one image for several processors.

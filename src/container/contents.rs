@@ -175,7 +175,7 @@ mod tests {
         let layer = |files: &[&str], removed: &[&str]| Layer {
             files: files.iter().map(|f| (*f).to_owned()).collect(),
             removed: removed.iter().map(|f| (*f).to_owned()).collect(),
-            emptied: Vec::new(),
+            ..Layer::default()
         };
         let compat = "usr/local/cuda-12.4/compat/libcuda.so.550.54.15";
         let has = |layers: &[Layer]| Contents::of(layers).compat.is_some();

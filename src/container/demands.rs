@@ -18,9 +18,13 @@ pub fn permitted(
         reasons.push("the image turns its demands off (NVIDIA_DISABLE_REQUIRE)".to_owned());
         return Met::Yes;
     }
-    match demanded(needs, driver, host, database, reasons) {
-        Met::No => checked(&host.starters, database, reasons),
-        met => met,
+    match (demanded(needs, driver, host, database, reasons), why_unchecked(&host.starters)) {
+        (Met::No | Met::Unknown, Some(why)) => {
+            reasons.push(why);
+            Met::Yes
+        }
+        (Met::No, None) => checked(&host.starters, database, reasons),
+        (met, _) => met,
     }
 }
 
@@ -29,28 +33,32 @@ pub fn is_met(needs: &Needs, driver: DriverVersion, host: &Host, database: &Data
     demanded(needs, driver, host, database, &mut Vec::new()) == Met::Yes
 }
 
-/// What becomes of an unmet demand.
-fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) -> Met {
+/// Why nothing of this host checks what an image demands, if that is so.
+fn why_unchecked(starters: &Starters) -> Option<String> {
     if starters.ignores_demands {
-        reasons.push(format!("nothing checks that here: {TOOLKIT_CONFIG} has disable-require"));
-        return Met::Yes;
+        return Some(format!("nothing checks that here: {TOOLKIT_CONFIG} has disable-require"));
     }
+    let by_cdi = starters.checking.is_empty() && !starters.not_checking.is_empty();
+    by_cdi.then(|| format!("nothing checks that here: {} starts containers by CDI", starters.not_checking.join(", ")))
+}
+
+/// What becomes of an unmet demand on a host that may check it.
+fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) -> Met {
     let (checking, others) = (starters.checking.join(", "), starters.not_checking.join(", "));
     let (text, met) = match (starters.checking.is_empty(), starters.not_checking.is_empty()) {
+        (true, _) => (on_unknown_host(database), Met::Unknown),
         (false, true) if starters.lacks_toolkit => {
             (format!("once the container toolkit is installed, its hook refuses to start it in {checking}"), Met::No)
         }
         (false, true) => {
             (format!("the container toolkit's hook, which {checking} uses here, refuses to start it"), Met::No)
         }
-        (true, false) => (format!("nothing checks that here: {others} starts containers by CDI"), Met::Yes),
         (false, false) => {
             let text = format!(
                 "{checking} refuses to start it, by the container toolkit's hook; {others} does not check it, by CDI"
             );
             (text, Met::Unknown)
         }
-        (true, true) => (on_unknown_host(database), Met::Unknown),
     };
     reasons.push(text);
     met

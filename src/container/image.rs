@@ -62,7 +62,7 @@ pub enum ImageError {
         /// The part.
         what: String,
     },
-    /// The archive ends too early, or its compressed data is wrong.
+    /// The archive ends too early, lacks a part, or its compressed data is wrong.
     #[error("{path} is damaged: {why}")]
     CutOff {
         /// The archive.

@@ -1,8 +1,10 @@
 //! A layer of an image: the names of its files that matter here, and of those that it removes from the layers below.
 
 use super::tar_entries::{Entries, filled};
+use crate::sum::hex;
 use crate::system::interrupt;
 use crate::zst;
+use sha2::{Digest, Sha256};
 use std::io::{self, BufRead, BufReader, Read};
 
 /// zstd may look back so far, as a power of two in bytes.
@@ -23,6 +25,22 @@ pub struct Layer {
     pub removed: Vec<String>,
     /// The folders that have nothing of lower layers.
     pub emptied: Vec<String>,
+    /// The SHA-256 of its tar archive, by which the image's configuration names it (`diff_ids`).
+    pub sum: String,
+}
+
+/// Hashes what is read.
+struct Hashed<R> {
+    from: R,
+    sum: Sha256,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.sum.update(&buffer[..read]);
+        Ok(read)
+    }
 }
 
 impl Layer {
@@ -32,7 +50,8 @@ impl Layer {
     ///
     /// If it is something else or damaged, or its wanted names have more than `most` bytes.
     pub fn read(from: impl Read, most: u64, is_wanted: fn(&str) -> bool) -> io::Result<Self> {
-        let mut entries = Entries::new(unpacked(BufReader::new(from))?.take(MOST_READ));
+        let mut content = Hashed { from: unpacked(BufReader::new(from))?.take(MOST_READ), sum: Sha256::new() };
+        let mut entries = Entries::new(&mut content);
         let (mut layer, mut total) = (Self::default(), 0);
         while let Some(entry) = entries.next_entry()? {
             if interrupt::heard().is_some() {
@@ -45,6 +64,7 @@ impl Layer {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it has more names than an image"));
             }
         }
+        layer.sum = hex(&content.sum.finalize());
         Ok(layer)
     }
 

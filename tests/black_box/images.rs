@@ -331,6 +331,14 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     let ran = on(&podman);
     assert_eq!(answer(&ran), "runs");
     assert!(ran.out.contains("nothing checks that here: Podman"), "{}", ran.out);
+    // Whether driver 535 calls the GPU `tesla` makes no difference then.
+    let by_brand = "cuda>=12.9 brand=tesla,driver>=535,driver<536";
+    let by_brand = place.image("brand.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", by_brand)]);
+    let ran = check_on(&podman, &by_brand, "535.261.03", "a100-sxm4-40gb");
+    assert_eq!(answer(&ran), "runs");
+    let says = ["depends on what is not known of", "nothing checks that here: Podman"];
+    assert!(says.iter().all(|text| ran.out.contains(text)), "{}", ran.out);
+    assert_eq!(place.answer(&by_brand, "535.261.03", "a100-sxm4-40gb"), "unknown");
     podman.write("usr/bin/dockerd", "");
     assert_eq!(answer(&on(&podman)), "unknown");
     let ran = on(&Tree::ubuntu_24_04());
@@ -502,7 +510,7 @@ fn what_is_no_image_is_refused() {
         ("empty.tar", Vec::new(), 2, "neither manifest.json nor index.json"),
         ("outside.tar", tar(&[("manifest.json", outside.as_bytes())]), 2, "outside of it"),
         ("damaged.tar", tar(&[(&other_sum, &config), ("manifest.json", damaged.as_bytes())]), 10, "another checksum"),
-        ("missing.tar", tar(&[("manifest.json", missing.as_bytes())]), 2, "lacks the configuration"),
+        ("missing.tar", tar(&[("manifest.json", missing.as_bytes())]), 10, "lacks the configuration"),
         ("round.tar", tar(&[("index.json", round.as_bytes())]), 2, "not SHA-256"),
         ("json.tar", tar(&[("manifest.json", b"{")]), 10, "manifest.json is no JSON"),
         ("none.tar", tar(&[("manifest.json", b"[]")]), 2, "its manifest.json names no image"),
@@ -533,6 +541,22 @@ fn what_is_no_image_is_refused() {
     assert!(ran.code == 2 && ran.err.contains("no release of driver branch 999 is known"), "{}", ran.err);
     let ran = run(&["container", "check", "--driver", "new", "--gpu", "a100", "x"]);
     assert!(ran.code == 2 && ran.err.contains("neither a driver version nor a branch"), "{}", ran.err);
+}
+
+#[test]
+fn a_layer_with_other_content_is_damage() {
+    let place = Place::new();
+    let own = layer(&["usr/bin/own"]);
+    let mut config = config(&[("CUDA_VERSION", "12.4.1")]);
+    config["rootfs"]["diff_ids"] = json!([format!("sha256:{}", sum(&own))]);
+    let packed = zstd::encode_all(&own[..], 1).expect("packed");
+    for bytes in [&own, &packed] {
+        let image = place.file("own.tar", &with_layer(&config, bytes));
+        assert_eq!(place.answer(&image, "550.54.15", "rtx 3090"), "runs");
+    }
+    let other = place.file("other.tar", &with_layer(&config, &layer(&["usr/bin/other"])));
+    let ran = place.check(&other, "550.54.15", "rtx 3090");
+    assert!(ran.code == 10 && ran.out.contains("layer.tar has another checksum"), "{}", ran.out);
 }
 
 /// 2 GiB of zeroes that are 2 MB, and JSON without an end: neither is held in memory, and no file appears.
