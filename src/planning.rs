@@ -2,7 +2,7 @@
 
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::Database;
-use crate::host::{Facts, SystemId, add_offers, offered_by};
+use crate::host::{Facts, PathFiles, SystemId, add_offers, offered_by};
 use crate::ids::RuleId;
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
@@ -137,13 +137,19 @@ impl<'a> Planner<'a> {
         removal(self.database, facts, inventory, unwanted, request)
     }
 
-    /// The plan that makes an installed toolkit the default one.
+    /// The plan that makes an installed toolkit the default one, with warnings of files that put another one before it.
     ///
     /// # Errors
     ///
     /// If it is not installed.
-    pub fn switch(&self, facts: Facts, wanted: &Requirement<CudaVersion>, request: Request) -> Result<Plan, Conflict> {
-        switch(self.database, facts, wanted, request)
+    pub fn switch(
+        &self,
+        facts: Facts,
+        wanted: &Requirement<CudaVersion>,
+        request: Request,
+        files: &PathFiles,
+    ) -> Result<Plan, Conflict> {
+        switch(self.database, facts, wanted, request, files)
     }
 
     /// The facts with the repositories' offers, and the request restricted by the lock file.

@@ -9,6 +9,7 @@ use super::{Problem, say};
 use crate::apply;
 use crate::apply::result::Ending;
 use crate::exit::Exit;
+use crate::host::PathFiles;
 use crate::plan::{Plan, installed_toolkit};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
@@ -113,7 +114,8 @@ fn plan(options: &Options, wanted: &Requirement<CudaVersion>) -> Result<(Plan, C
         ..Request::no_wishes(jiff::Timestamp::now().to_string())
     };
     let version = installed_toolkit(database, &facts, wanted)?.version;
-    Ok((Planner::new(database).switch(facts, wanted, request)?, version))
+    let files = PathFiles::of(&system(host));
+    Ok((Planner::new(database).switch(facts, wanted, request, &files)?, version))
 }
 
 /// Prints the lines for one shell.

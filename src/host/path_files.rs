@@ -26,24 +26,56 @@ const OF_SYSTEM: [(&str, Syntax); 5] = [
     ("/etc/environment", Syntax::Environment),
     ("/etc/ld.so.conf", Syntax::Loader),
 ];
-/// Folders of the system, and how the names of files in them end. C shells' files are looked at and not edited.
-const FOLDERS: [(&str, &str, Option<Syntax>); 3] = [
+/// Files of the system that are looked at and not edited: C shells', and zsh's with Debian's names and RHEL's.
+const OF_OTHER_SHELLS: [&str; 10] = [
+    "/etc/csh.cshrc",
+    "/etc/csh.login",
+    "/etc/fish/config.fish",
+    "/etc/zsh/zshenv",
+    "/etc/zsh/zprofile",
+    "/etc/zsh/zshrc",
+    "/etc/zsh/zlogin",
+    "/etc/zshenv",
+    "/etc/zprofile",
+    "/etc/zshrc",
+];
+/// Folders of the system, and how the names of files in them end. Those without a syntax are looked at and not edited. systemd
+/// reads `environment.d` for the sessions of users (environment.d(5)).
+const FOLDERS: [(&str, &str, Option<Syntax>); 5] = [
     ("/etc/profile.d", ".sh", Some(Syntax::Shell)),
     ("/etc/profile.d", ".csh", None),
+    ("/etc/environment.d", ".conf", None),
+    ("/etc/fish/conf.d", ".fish", None),
     ("/etc/ld.so.conf.d", ".conf", Some(Syntax::Loader)),
 ];
-/// The folders for `cuda` in the MODULEPATH that packages of Lmod and Environment Modules set: three of RHEL, one of Debian.
-/// Their files are looked at and not edited.
-const MODULE_FILES: [&str; 4] = [
-    "/etc/modulefiles/cuda",
-    "/usr/share/modulefiles/cuda",
-    "/usr/share/Modules/modulefiles/cuda",
-    "/usr/share/modules/modulefiles/cuda",
+/// The folders in the MODULEPATH that packages of Lmod and Environment Modules set: three of RHEL and its relatives, four of
+/// Debian and Ubuntu. Their files are looked at and not edited.
+const MODULE_PATH: [&str; 7] = [
+    "/etc/modulefiles",
+    "/usr/share/modulefiles",
+    "/usr/share/Modules/modulefiles",
+    "/usr/share/modules/modulefiles",
+    "/etc/environment-modules/modules",
+    "/etc/lmod/modules",
+    "/usr/share/lmod/lmod/modulefiles",
 ];
 /// The file in a home.
 const OF_HOME: &str = ".bashrc";
-/// Files in a home that are looked at and not edited.
-const ONLY_READ: [&str; 4] = [".profile", ".bash_profile", ".zshrc", ".config/fish/config.fish"];
+/// Files in a home that are looked at and not edited. Debian's `.bashrc` reads `.bash_aliases`.
+const ONLY_READ: [&str; 12] = [
+    ".profile",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_aliases",
+    ".zshenv",
+    ".zprofile",
+    ".zshrc",
+    ".zlogin",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".config/fish/config.fish",
+];
 /// The user numbers of people; others belong to services (UID_MIN and UID_MAX of shadow's login.defs).
 const OF_PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;
 
@@ -82,7 +114,10 @@ impl PathFiles {
             let others = paths.filter(|path| ![PROFILE, LOADER_PATH].iter().any(|ours| path == Path::new(ours)));
             others.for_each(|path| all.add(on, &path, 0, false, syntax));
         }
-        MODULE_FILES.iter().for_each(|folder| all.add_module_files(on, Path::new(folder)));
+        OF_OTHER_SHELLS.iter().for_each(|path| all.add(on, Path::new(path), 0, false, None));
+        // Lmod's folder of Debian is below a link to its version.
+        let folders: BTreeSet<_> = MODULE_PATH.iter().filter_map(|folder| on.canonical(folder).ok()).collect();
+        folders.iter().for_each(|folder| all.add_module_files(on, folder));
         for (home, uid) in homes(on) {
             if on.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
@@ -98,9 +133,14 @@ impl PathFiles {
         all
     }
 
-    /// Adds what can be read of a folder of module files; links among them are other names of them.
+    /// Adds what can be read of CUDA's module files in a folder: `cuda-11.2`, `cuda/11.2`. Links among them are other names.
     fn add_module_files(&mut self, on: &System, folder: &Path) {
-        let paths = on.list(folder).unwrap_or_default().into_iter().map(|name| folder.join(name));
+        let below = |path: &Path| -> Vec<_> {
+            on.list(path).unwrap_or_default().into_iter().map(|name| path.join(name)).collect()
+        };
+        let is_of_cuda = |name: &String| name.starts_with("cuda");
+        let named = on.list(folder).unwrap_or_default().into_iter().filter(is_of_cuda).map(|name| folder.join(name));
+        let paths = named.flat_map(|path| [below(&path), vec![path]].concat());
         let files = paths.filter_map(|path| Some((on.editable(&path).ok()?.ok()??, path)));
         self.read.extend(files.map(|(file, path)| PathFile {
             path,
@@ -157,6 +197,11 @@ mod tests {
         on.make_directories("/usr/share/modulefiles/cuda/old", 0o755).expect("made");
         on.write("/usr/share/modulefiles/cuda/11.8", b"#%Module1.0\n", 0o644).expect("written");
         on.link("/usr/share/modulefiles/cuda/default", Path::new("11.8")).expect("linked");
+        on.write("/usr/share/modulefiles/cuda-11.2", b"#%Module1.0\n", 0o644).expect("written");
+        on.write("/usr/share/modulefiles/gcc", b"#%Module1.0\n", 0o644).expect("written");
+        on.make_directories("/usr/share/lmod/8.6.19/modulefiles/cuda", 0o755).expect("made");
+        on.link("/usr/share/lmod/lmod", Path::new("8.6.19")).expect("linked");
+        on.write("/usr/share/lmod/8.6.19/modulefiles/cuda/11.2.lua", b"--\n", 0o644).expect("written");
         let passwd = format!(
             "ann:x:{of_people}:1:Ann:/home/ann:/bin/bash\nd:x:999:1::/home/daemon:/x\nl:x:{of_people}:1::/home/link:/x\nbad\n\
              e:x:1001:1::/home/ann/else:/x\n"
@@ -165,7 +210,9 @@ mod tests {
         on.link("/home/ann/.profile", Path::new("/root/.bashrc")).expect("linked");
         let found = PathFiles::of(&on);
         let read: Vec<_> = found.read.iter().map(|file| file.path.display().to_string()).collect();
-        assert_eq!(read, ["/usr/share/modulefiles/cuda/11.8", "/home/ann/.bashrc"]);
+        let modules = ["lmod/8.6.19/modulefiles/cuda/11.2.lua", "modulefiles/cuda/11.8", "modulefiles/cuda-11.2"];
+        let modules = modules.map(|file| format!("/usr/share/{file}"));
+        assert_eq!(read, [&modules[..], &["/home/ann/.bashrc".to_owned()]].concat());
         assert_eq!(found.left, ["/home/ann/.profile is a link to /root/.bashrc"]);
     }
 }

@@ -6,11 +6,12 @@ use super::settings::{loader_path, profile, rebuild_cache};
 use super::staying::default_not_run;
 use super::toolkit::link_to;
 use super::toolkit_packages::alternative;
-use super::{Act, Plan, StepId};
+use super::{Act, Plan, StepId, Warning};
 use crate::compat::Database;
-use crate::host::{Facts, Toolkit};
+use crate::host::{Facts, PathFile, PathFiles, Syntax, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::Run;
+use crate::paths::PROFILE;
 use crate::resolve::{Conflict, Hint, Request};
 use crate::system::Node;
 use crate::text::{all_of, quoted_path};
@@ -67,8 +68,77 @@ fn in_place_of_link(facts: &Facts, link: &Path) -> Conflict {
     }
 }
 
+/// Warnings of files that put the programs of another toolkit before those of the default one.
+fn others_first(facts: &Facts, files: &PathFiles, chosen: &Toolkit, link: &Path) -> Vec<Warning> {
+    let is_other = |other: &&Toolkit| other.has_own_directory() && other.path != chosen.path;
+    let mut warnings = Vec::new();
+    for file in files.read.iter().filter(|file| is_read_later(file)) {
+        for other in facts.toolkits.iter().filter(is_other) {
+            let Some(line) = line_before_path(file, &other.path) else { continue };
+            let text = format!(
+                "{} (line {line}) puts CUDA {} before the default toolkit: shells that read it find that nvcc. Remove the line, \
+                 or name {}/bin in it",
+                file.path.display(),
+                other.version,
+                link.display()
+            );
+            warnings.push(Warning { check: CheckId::GS701.into(), text });
+        }
+    }
+    warnings
+}
+
+/// Whether shells read a file after gpusetup's, so that it has the last word.
+fn is_read_later(file: &PathFile) -> bool {
+    let ours = Path::new(PROFILE);
+    let is_of_others = matches!(file.syntax, Some(Syntax::Environment | Syntax::Loader))
+        || file.path.starts_with("/etc/environment.d");
+    !is_of_others && (file.path.parent() != ours.parent() || file.path.as_path() > ours)
+}
+
+/// The first line that puts the programs of a toolkit before the PATH that there is.
+fn line_before_path(file: &PathFile, toolkit: &Path) -> Option<usize> {
+    let lines = || (1..).zip(file.text.lines());
+    // `/etc/profile` runs the files of its folder in the middle.
+    let is_profile = file.path == Path::new("/etc/profile");
+    let runs_folder = |(_, line): &(usize, &str)| is_profile && line.contains("/etc/profile.d");
+    let first = lines().filter(runs_folder).last().map_or(0, |(number, _)| number);
+    let mut names = vec![toolkit.display().to_string()];
+    for (number, line) in lines().filter(|(_, line)| !line.trim_start().starts_with('#')) {
+        if number > first && puts_first(line, &names) {
+            return Some(number);
+        }
+        let bare = line.trim_start();
+        let Some((variable, value)) = bare.strip_prefix("export ").unwrap_or(bare).split_once('=') else { continue };
+        let uses = [format!("${variable}"), format!("${{{variable}}}")];
+        names.retain(|name| !uses.contains(name));
+        if names.iter().any(|name| name.as_str() == value.trim_end().trim_matches(['"', '\''])) {
+            names.extend(uses);
+        }
+    }
+    None
+}
+
+/// Whether a line of a shell puts the programs of a directory with one of these names first:
+/// `PATH=/usr/local/cuda-12.4/bin:$PATH`, `pathmunge /usr/local/cuda-12.4/bin`.
+fn puts_first(line: &str, names: &[String]) -> bool {
+    let is_first = |before: &str, after: &str| {
+        let is_whole = !after.starts_with(|c: char| c.is_ascii_alphanumeric() || "._-/".contains(c));
+        let is_assigned = before.rsplit_once("PATH=").is_some_and(|(start, value)| {
+            let is_at_start = value.is_empty() || value.ends_with([':', '"', '\'']);
+            let is_other_list = start.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            is_at_start && !is_other_list && !value.contains([' ', ';']) && !value.contains("PATH")
+        });
+        is_whole && (is_assigned || before.trim_start() == "pathmunge " && !after.contains("after"))
+    };
+    names
+        .iter()
+        .map(|name| format!("{name}/bin"))
+        .any(|bin| line.match_indices(bin.as_str()).any(|(at, _)| is_first(&line[..at], &line[at + bin.len()..])))
+}
+
 /// The plan that makes this toolkit the default one. `request` names the prefix and the moment, which makes a later switch to the
-/// same toolkit another plan.
+/// same toolkit another plan. `files` may put another toolkit first on PATH.
 ///
 /// # Errors
 ///
@@ -78,6 +148,7 @@ pub fn switch(
     facts: Facts,
     wanted: &Requirement<CudaVersion>,
     request: Request,
+    files: &PathFiles,
 ) -> Result<Plan, Conflict> {
     let toolkit = installed_toolkit(database, &facts, wanted)?;
     let (link, before) = (request.prefix.join("cuda"), facts.default_toolkit(&request.prefix));
@@ -118,7 +189,42 @@ pub fn switch(
         let acts = vec![Act { operation: ask.into(), satisfied }];
         steps.push(step(StepId::Verify, "Verify the default toolkit", "nvcc must be that of the toolkit", acts));
     }
-    let warnings = default_not_run(database, &facts, toolkit).into_iter().collect();
+    let not_run = default_not_run(database, &facts, toolkit).into_iter();
+    let warnings = not_run.chain(others_first(&facts, files, toolkit, &link)).collect();
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_put_another_toolkit_first_are_found() {
+        let line = |path: &str, text: &str| {
+            let (path, text) = (path.into(), text.to_owned());
+            let file = PathFile { path, owner: 0, text, syntax: Some(Syntax::Shell), is_private: false };
+            line_before_path(&file, Path::new("/usr/local/cuda-12.4")).filter(|_| is_read_later(&file))
+        };
+        for (text, found) in [
+            ("export PATH=/usr/local/cuda-12.4/bin:$PATH\n", Some(1)),
+            ("x\nPATH=\"/usr/local/cuda-12.4/bin${PATH:+:${PATH}}\"\n", Some(2)),
+            ("pathmunge /usr/local/cuda-12.4/bin\n", Some(1)),
+            ("export CUDA_HOME=/usr/local/cuda-12.4\nCUDA_PATH=$CUDA_HOME\nPATH=${CUDA_PATH}/bin:$PATH\n", Some(3)),
+            ("CUDA_HOME=/usr/local/cuda-12.4\nCUDA_HOME=/opt/x\nPATH=$CUDA_HOME/bin:$PATH\n", None),
+            ("PATH=$PATH:/usr/local/cuda-12.4/bin\n", None),
+            ("pathmunge /usr/local/cuda-12.4/bin after\n", None),
+            ("LD_LIBRARY_PATH=/usr/local/cuda-12.4/bin\n", None),
+            ("# PATH=/usr/local/cuda-12.4/bin:$PATH\n", None),
+            ("PATH=/usr/local/cuda-12.4/bin-old:$PATH\nalias n=/usr/local/cuda-12.4/bin/nvcc\n", None),
+        ] {
+            assert_eq!(line("/etc/profile.d/zcuda.sh", text), found, "{text}");
+            assert_eq!(line("/root/.bashrc", text), found, "{text}");
+            assert_eq!(line("/etc/profile.d/cuda.sh", text), None, "gpusetup's file comes after it");
+        }
+        let own = "PATH=/usr/local/cuda-12.4/bin:$PATH\n";
+        let runs = "for i in /etc/profile.d/*.sh; do . $i; done\n";
+        assert_eq!(line("/etc/profile", &format!("{own}{runs}")), None);
+        assert_eq!(line("/etc/profile", &format!("{runs}{own}")), Some(2));
+    }
 }

@@ -181,6 +181,12 @@ fn a_switch_is_a_plan_of_the_link_and_of_what_names_it() {
         let file = &step(&plan, id)["operations"][0];
         assert!(file["path"] == path && file["content"].as_str().is_some_and(|text| text.contains("/usr/local/cuda/")));
     }
+    tree.write("etc/profile.d/zcuda.sh", "export PATH=/usr/local/cuda-12.4/bin:$PATH\n");
+    if rustix::process::geteuid().is_root() {
+        let first = "/etc/profile.d/zcuda.sh (line 1) puts CUDA 12.4.1 before the default toolkit";
+        assert!(switch("11.8").json()["warnings"].to_string().contains(first));
+        assert!(!switch("12.4").json()["warnings"].to_string().contains(first));
+    }
     let same = switch("11.8.0").json();
     assert_eq!(step(&same, "fix-symlinks")["state"], "satisfied");
     let missing = switch("12.8");
@@ -322,10 +328,19 @@ fn a_removal_names_what_lives_on_the_toolkit_elsewhere() {
     assert_eq!(tree.run(&["use", "cuda", "--module-files", "/usr/share/modulefiles"]).code, 0);
     tree.write("etc/environment", "CUDA_HOME=/usr/local/cuda-12.4\n");
     tree.write("etc/bash.bashrc", "export PATH=$CUDA_HOME/bin:$PATH\n");
+    let debian = ["etc/lmod/modules/cuda/12.4.lua", "etc/environment-modules/modules/cuda/12.4"];
+    let others =
+        ["root/.bash_aliases", "root/.zshenv", "etc/zsh/zshenv", "etc/csh.login", "etc/environment.d/90cuda.conf"];
+    debian.iter().chain(&others).for_each(|file| tree.write(file, "PATH /usr/local/cuda-12.4/bin\n"));
+    tree.write("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n");
     let warnings = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json()["warnings"].to_string();
     let module = "/usr/share/modulefiles/cuda/12.4 still names the removed toolkit (lines ";
     assert!(warnings.contains(module) && !warnings.contains("cuda/11.8"), "{warnings}");
     if rustix::process::geteuid().is_root() {
+        for file in debian.iter().chain(&others) {
+            let left = format!("/{file} still names the removed toolkit (line 1)");
+            assert!(warnings.contains(&left), "{left}: {warnings}");
+        }
         let by_variable = "/etc/bash.bashrc still names the removed toolkit (line 1)";
         assert!(warnings.contains(by_variable), "set in /etc/environment: {warnings}");
     }
