@@ -47,8 +47,8 @@ pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
 };
 pub use engine::{
-    BrokenConfig, CDI_FOLDERS, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit, NvidiaRuntime, Seen,
-    cdi_version, container_host, has_cdi_specification, packaged_version, parts,
+    BrokenConfig, CDI_FOLDERS, CdiSpecification, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit,
+    NvidiaRuntime, Seen, cdi_version, container_host, has_cdi_specification, packaged_version, parts,
 };
 pub use engine_config::{
     BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, json_object, toml_document,

@@ -107,6 +107,9 @@ pub const PERSISTENCE_UNITS: [&str; 3] = [
 /// The link that enables it.
 pub const PERSISTENCE_WANTED: &str = "/etc/systemd/system/multi-user.target.wants/nvidia-persistenced.service";
 
+/// Where `systemctl enable` links the units that the host starts.
+pub const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
+
 /// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does,
 /// whoever starts it, and no other program looks there (tried, see compat/compilers.yaml). NVCC_CCBIN is unknown to nvcc
 /// 12.4 and older, and what a profile sets reaches login shells only.

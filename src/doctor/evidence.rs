@@ -3,6 +3,7 @@
 
 mod apt;
 mod bus;
+mod cdi;
 mod cluster;
 mod companions;
 mod containers;

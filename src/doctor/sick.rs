@@ -936,8 +936,52 @@ fn hosts_of_containers() {
     assert_eq!(podman("1.0.0", true), ["GS803 warn"]);
     assert_eq!(podman("0.5.0", true), [""; 0]);
     assert_eq!(podman("0.7.0", false), [""; 0], "a newer one reads it");
+    let beside = |missing: Answer<Vec<PathBuf>>, devices: &'static [&'static str]| {
+        with(&|c| {
+            let newer = spec("/var/run/cdi/nvidia.yaml", Answer::Is(Vec::new()));
+            let devices = devices.iter().map(|name| (*name).to_owned()).collect();
+            c.specs = vec![
+                CdiSpec { devices, ..spec("/etc/cdi/nvidia.yaml", missing.clone()) },
+                CdiSpec { version: Some("0.7.0".to_owned()), ..newer },
+            ];
+            let [version, first, cdi] = ["4.9.3", "5.1.0", "0.7.0"].map(|text| text.parse().expect("a version"));
+            c.old_cdi_readers = vec![OldCdiReader { engine: "Podman".to_owned(), version, first: Some(first), cdi }];
+        })
+    };
+    let twice = |other: &'static str| {
+        with(&|c| {
+            c.specs = ["/etc/cdi/nvidia.yaml", other].map(|path| spec(path, Answer::Is(Vec::new()))).into();
+        })
+    };
+    assert_eq!(twice("/etc/cdi/nvidia2.yaml"), ["GS803 warn"], "engines use neither");
+    assert_eq!(twice("/var/run/cdi/nvidia.yaml"), [""; 0], "the one in /var/run takes precedence");
+    let gpus: &[&str] = &["nvidia.com/gpu=all", "nvidia.com/gpu=0"];
+    assert_eq!(beside(Answer::Is(Vec::new()), gpus), [""; 0], "another one gives it the same devices");
+    assert_eq!(beside(Answer::Is(Vec::new()), &["nvidia.com/gds=all"]), ["GS803 warn"]);
+    assert_eq!(beside(old(), &gpus[..1]), ["GS803 fail"], "it does not read the one that stands for the stale one");
     let alone = |c: &mut Containers| c.engines = vec!["podman".into()];
     assert_eq!(with(&alone), ["GS803 warn"], "no specification is there");
+    let in_tree = |writes_spec_at_boot: bool| {
+        found(move |e| {
+            e.facts.machine.is_tree = true;
+            e.containers = Containers {
+                engines: vec!["podman".into()],
+                has_toolkit: true,
+                writes_spec_at_boot,
+                ..Containers::default()
+            };
+        })
+    };
+    let of_containers = |all: Vec<String>| all.into_iter().filter(|of| of.starts_with("GS803")).collect::<Vec<_>>();
+    assert_eq!(of_containers(in_tree(false)), ["GS803 warn"], "nothing writes one at boot");
+    assert_eq!(of_containers(in_tree(true)), [""; 0]);
+    let mut misnamed = sound();
+    misnamed.containers.engines = vec!["podman".into()];
+    misnamed.containers.has_toolkit = true;
+    misnamed.containers.misnamed_specs = vec!["/etc/cdi/nvidia.yml".into()];
+    let report = examined(misnamed);
+    let advice = report.checks.iter().find(|f| f.id == CheckId::GS803).and_then(|f| f.remediation.as_ref());
+    assert_eq!(advice.expect("a warning").commands, ["sudo mv /etc/cdi/nvidia.yml /etc/cdi/nvidia.yaml"]);
     let unread = |c: &mut Containers| {
         c.specs =
             vec![CdiSpec { version: Some("1.1.0".to_owned()), ..spec("/etc/cdi/nvidia.yaml", Answer::Is(Vec::new())) }];

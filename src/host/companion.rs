@@ -5,10 +5,8 @@ use super::installed::Packages;
 use super::reader::Reader;
 use crate::compat::Companion;
 use crate::packages::upstream;
+use crate::paths::STARTED_AT_BOOT;
 use std::path::{Path, PathBuf};
-
-/// Where `systemctl enable` links the units that the host starts.
-const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
 
 /// Where packages and administrators name the kernel modules that every boot loads.
 const LOADED_AT_BOOT: [&str; 2] = ["/etc/modules-load.d", "/usr/lib/modules-load.d"];

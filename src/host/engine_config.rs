@@ -3,6 +3,8 @@
 
 use crate::compat::EngineForm;
 use crate::text::line_and_column;
+use crate::yaml;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -83,7 +85,7 @@ fn without_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
-/// What a configuration file of an engine, or a command line that starts it, says of runtimes.
+/// What a configuration file of an engine says of runtimes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Runtimes {
     /// The program of each runtime, by the runtime's name; none if the file does not name it.
@@ -106,18 +108,20 @@ impl Runtimes {
         match form {
             EngineForm::DaemonJson => Self::of_docker(text),
             EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => Self::of_toml(text),
-            EngineForm::Cdi => Ok(Self::default()),
+            EngineForm::Cdi => Self::of_podman(text),
         }
     }
 
-    /// The runtimes in a command line: `dockerd --add-runtime=nvidia=/usr/bin/nvidia-container-runtime --default-runtime nvidia`.
-    pub fn of_command(command: &str) -> Self {
-        let words: Vec<_> = command.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
-        let added = values(&words, "--add-runtime").into_iter().filter_map(|value| value.split_once('='));
-        Self {
-            programs: added.map(|(name, program)| (name.to_owned(), Some(program.to_owned()))).collect(),
-            default: values(&words, "--default-runtime").last().map(|name| (*name).to_owned()),
-            ..Self::default()
+    /// The same for a file that is read to find out which runtime is the default. K3s and RKE2 have that among their options, in
+    /// `config.yaml`.
+    ///
+    /// # Errors
+    ///
+    /// If the engine could not read it.
+    pub fn of_read_file(form: EngineForm, text: &str) -> Result<Self, ConfigError> {
+        match form {
+            EngineForm::Detects => Self::of_options(text),
+            form => Self::of(form, text),
         }
     }
 
@@ -146,6 +150,32 @@ impl Runtimes {
         let mut found = Self { imports, ..Self::default() };
         found.add_table(doc.as_table());
         Ok(found)
+    }
+
+    /// Podman's `containers.conf`. A runtime has several paths, of which the first that exists counts.
+    fn of_podman(text: &str) -> Result<Self, ConfigError> {
+        let doc = toml_document(text)?;
+        let Some(engine) = doc.get("engine").and_then(Item::as_table_like) else { return Ok(Self::default()) };
+        let first = |paths: &Item| paths.as_array()?.iter().next()?.as_str().map(str::to_owned);
+        let mut found = Self { default: text_of(engine, "runtime").map(str::to_owned), ..Self::default() };
+        if let Some(runtimes) = engine.get("runtimes").and_then(Item::as_table_like) {
+            found.programs.extend(runtimes.iter().map(|(name, paths)| (name.to_owned(), first(paths))));
+        }
+        Ok(found)
+    }
+
+    /// The options of K3s' and RKE2's command line, in YAML.
+    fn of_options(text: &str) -> Result<Self, ConfigError> {
+        #[derive(Deserialize)]
+        struct Options {
+            #[serde(rename = "default-runtime")]
+            default_runtime: Option<String>,
+        }
+        let read: Option<Options> = yaml::read_texts(text).map_err(|e| match e.line {
+            0 => ConfigError::new(e.problem),
+            line => ConfigError::at(line as usize, e.column as usize, e.problem),
+        })?;
+        Ok(Self { default: read.and_then(|options| options.default_runtime), ..Self::default() })
     }
 
     /// What a table says at any depth: where it stands differs between the versions of containerd's format.
@@ -180,15 +210,6 @@ impl Runtimes {
             self.default = Some(NAME.to_owned());
         }
     }
-}
-
-/// The values of an option among the words of a command line.
-fn values<'w>(words: &[&'w str], option: &str) -> Vec<&'w str> {
-    let value = |(at, word): (usize, &'w str)| match word.strip_prefix(option)? {
-        "" => words.get(at + 1).copied(),
-        rest => rest.strip_prefix('='),
-    };
-    words.iter().copied().enumerate().filter_map(value).collect()
 }
 
 /// The program of a runtime in containerd's or CRI-O's TOML.
@@ -276,15 +297,6 @@ mod tests {
         assert_eq!((program(&found, "nvidia"), found.default.as_deref()), (Some(PATH), Some("nvidia")));
         assert!(has_nvidia_runtime(EngineForm::Crio, &text) && !has_nvidia_runtime(EngineForm::Crio, "[crio"));
         assert_eq!(of(EngineForm::Crio, "# runtime_path = \"x\"\n[crio]\n"), Runtimes::default());
-    }
-
-    #[test]
-    fn a_command_line_names_runtimes() {
-        let command =
-            "/usr/bin/dockerd -H fd:// --add-runtime=gpu=/usr/bin/nvidia-container-runtime --default-runtime gpu";
-        let found = Runtimes::of_command(command);
-        assert_eq!((program(&found, "gpu"), found.default.as_deref()), (Some(PATH), Some("gpu")));
-        assert_eq!(Runtimes::of_command("/usr/bin/dockerd --add-runtimes --default-runtimes=x"), Runtimes::default());
     }
 
     #[test]

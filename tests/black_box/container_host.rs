@@ -209,6 +209,36 @@ fn containerd_that_serves_no_pods_is_named() {
     assert!(!named(&docker));
 }
 
+/// containerd 2 reads `disabled_plugins` in a file without a version, too: the package containerd.io ships such a file.
+#[test]
+fn containerd_2_that_serves_no_pods_does_not_stop_the_plan() {
+    let tree = debian(&["dockerd", "containerd", "kubelet"]);
+    let installed = "Package: containerd.io\nStatus: install ok installed\nVersion: 2.1.4-1~debian.12~bookworm\n\n";
+    tree.write("var/lib/dpkg/status", installed);
+    tree.write("etc/containerd/config.toml", "disabled_plugins = [\"cri\"]\n");
+    let plan = on(&tree, &["--json"]).json();
+    assert!(texts(&plan).iter().any(|text| text.contains("containerd serves no pods")), "{:?}", texts(&plan));
+    // Runtimes in such a file are another matter.
+    tree.write("etc/containerd/config.toml", "[plugins.cri.containerd]\nsnapshotter = \"overlayfs\"\n");
+    let refused = on(&tree, &[]);
+    assert!(refused.code == 5 && refused.err.contains("it is of version 1, and containerd 2"), "{}", refused.err);
+}
+
+/// The packages of CRI-O have conmon outside of PATH.
+#[test]
+fn the_runtime_of_crio_has_the_monitor_of_the_default_one() {
+    let tree = debian(&["crio"]);
+    let monitored = "runtime_path = \"/usr/libexec/crio/crun\"\nmonitor_path = \"/usr/libexec/crio/conmon\"\n";
+    tree.write(
+        "etc/crio/crio.conf.d/10-crio.conf",
+        &format!("[crio.runtime]\ndefault_runtime = \"crun\"\n\n[crio.runtime.runtimes.crun]\n{monitored}"),
+    );
+    let plan = on(&tree, &["--json"]).json();
+    let mut written = operations(&plan, "container-toolkit").into_iter().filter_map(|o| o["content"].as_str());
+    let ours = written.find(|text| text.contains("[crio.runtime.runtimes.nvidia]")).expect("a file of CRI-O");
+    assert!(ours.contains("monitor_path = \"/usr/libexec/crio/conmon\"") && !ours.contains("crun"), "{ours}");
+}
+
 /// A file of CRI-O's that comes later replaces the runtime of an earlier one.
 #[test]
 fn a_runtime_in_another_file_stays() {
@@ -351,6 +381,43 @@ fn what_older_versions_left_is_moved_or_named() {
         "{:?}",
         texts(&plan)
     );
+}
+
+/// No list of packages is known for a release that is named.
+#[test]
+fn the_engine_of_a_release_may_be_too_old() {
+    for (os, engine, text) in [
+        ("rhel-8", "podman", "Podman 4.9.4 of Red Hat Enterprise Linux 8 does not read version 0.7.0 of CDI"),
+        ("rocky-8", "podman", "Podman 4.9.4 of Rocky Linux 8 does not read version 0.7.0 of CDI"),
+        ("almalinux-8", "podman", "Podman 4.9.4 of AlmaLinux 8 does not read version 0.7.0 of CDI"),
+        ("ol-8", "podman", "Podman 4.9.4 of Oracle Linux 8 does not read version 0.7.0 of CDI"),
+        ("opensuse-leap-15", "podman", "Podman 4.9.5 of openSUSE Leap 15 does not read version 0.7.0 of CDI"),
+        ("amzn-2023", "docker", "Docker 25.0.16 of Amazon Linux 2023 does not read version 0.7.0 of CDI"),
+    ] {
+        let plan = stock(os, &["--engine", engine, "--json"]).json();
+        assert!(texts(&plan).iter().any(|warning| warning.starts_with(text)), "{os}: {:?}", texts(&plan));
+    }
+    let plan = stock("amzn-2023", &["--engine", "docker", "--json"]).json();
+    let mut texts = operations(&plan, "container-toolkit").into_iter().filter_map(|o| o["content"].as_str());
+    assert!(texts.any(|text| text.contains("\"cdi\": true")), "Docker 25 reads specifications only if told to");
+}
+
+/// An engine skips a specification that it does not read, and takes the devices of the others.
+#[test]
+fn a_specification_of_an_older_version_beside_the_new_one_is_enough() {
+    let tree = debian(&["podman"]);
+    tree.write("var/lib/dpkg/status", "Package: podman\nStatus: install ok installed\nVersion: 4.3.1+ds1-8\n\n");
+    let spec =
+        |cdi: &str, device: &str| format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\ndevices:\n- name: {device}\n");
+    let warned = |device: &str| {
+        tree.write("etc/cdi/nvidia.yaml", &spec("0.5.0", device));
+        let plan = on(&tree, &["--json"]).json();
+        texts(&plan).iter().any(|text| text.contains("does not read"))
+    };
+    assert!(!warned("all"));
+    tree.write("var/run/cdi/nvidia.yaml", &spec("0.7.0", "all"));
+    assert!(!warned("all"));
+    assert!(warned("none-of-these"));
 }
 
 #[test]

@@ -32,6 +32,9 @@ fn said(ran: &Ran) -> (u8, String) {
     (u8::try_from(ran.code).expect("a code"), text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
+/// Files, each with its text.
+type Files<'a> = &'a [(&'a str, &'a str)];
+
 #[test]
 fn a_default_runtime_of_nvidia_stops_the_removal() {
     let default = "[crio.runtime]\ndefault_runtime = \"nvidia\"\n";
@@ -66,6 +69,81 @@ fn a_default_runtime_of_nvidia_stops_the_removal() {
     assert!(code == 5 && text.contains("here called runc"), "{text}");
 }
 
+/// The default runtime is NVIDIA's in a file that gpusetup does not write: this engine, its files, and the one that is named.
+#[test]
+fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
+    let daemon = (DAEMON, r#"{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}"#);
+    let docker = |setting: &str| format!("[Service]\n{setting}\nExecStart=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS\n");
+    let (by_file, by_unit) = (
+        docker("EnvironmentFile=-/etc/default/docker"),
+        docker("Environment=\"DOCKER_OPTS=--debug --default-runtime=nvidia\""),
+    );
+    let docker = "lib/systemd/system/docker.service";
+    let variables = ("etc/default/docker", "DOCKER_OPTS=\"--default-runtime=nvidia\"\n");
+    let k3s =
+        ("etc/systemd/system/k3s.service", "[Service]\nExecStart=/usr/local/bin/k3s server --default-runtime nvidia\n");
+    let rke2 = (
+        "usr/local/lib/systemd/system/rke2-server.service",
+        "[Service]\nEnvironmentFile=-/usr/local/lib/systemd/system/%N.env\nExecStart=/usr/local/bin/rke2 server $OPTIONS\n",
+    );
+    let beside = ("usr/local/lib/systemd/system/rke2-server.env", "OPTIONS=\"--default-runtime nvidia\"\n");
+    let containerd = "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"nvidia\"\n";
+    let imports = ("etc/containerd/config.toml", "version = 2\nimports = [\"/etc/cd.d/*.toml\"]\n");
+    let crun = OF_CRIO.replace("runtimes.nvidia", "runtimes.crun");
+    let podman =
+        "[engine]\nruntime = \"nvidia\"\n[engine.runtimes]\nnvidia = [\"/usr/bin/nvidia-container-runtime\"]\n";
+    let cases: [(&str, Files, &str); 8] = [
+        ("usr/sbin/dockerd", &[daemon, (docker, by_file.as_str()), variables], variables.0),
+        ("usr/sbin/dockerd", &[daemon, (docker, by_unit.as_str())], docker),
+        ("usr/local/bin/k3s", &[k3s], k3s.0),
+        (
+            "usr/local/bin/k3s",
+            &[("etc/rancher/k3s/config.yaml", "default-runtime: nvidia\n")],
+            "etc/rancher/k3s/config.yaml",
+        ),
+        ("usr/local/bin/rke2", &[rke2, beside], beside.0),
+        ("usr/bin/containerd", &[imports, ("etc/cd.d/a.toml", containerd)], "etc/cd.d/a.toml"),
+        ("usr/bin/crio", &[("etc/crio/crio.conf.d/10.conf", crun.as_str())], "etc/crio/crio.conf.d/10.conf"),
+        ("usr/bin/podman", &[("etc/containers/containers.conf", podman)], "etc/containers/containers.conf"),
+    ];
+    for (program, files, named) in cases {
+        let tree = host(&[]);
+        tree.write(program, "");
+        files.iter().for_each(|(file, text)| tree.write(file, text));
+        let (code, text) = removal(&tree);
+        assert!(code == 5 && text.contains(&format!("/{named} makes it the default")), "{program}, {named}: {text}");
+        assert_eq!(text.contains("daemon-reload"), named.ends_with(".service"), "{named}: {text}");
+        let has_unit = program != "usr/bin/podman";
+        assert_eq!(text.contains("in this file, then try again"), !has_unit, "{program}: {text}");
+    }
+}
+
+/// Beside this option, dockerd refuses the same setting in its file.
+#[test]
+fn an_option_in_a_variable_of_a_unit_stops_the_plan() {
+    let tree = host(&["dockerd"]);
+    let unit = "[Service]\nEnvironmentFile=-/etc/sysconfig/docker\nExecStart=/usr/bin/dockerd $OPTIONS\n";
+    tree.write("usr/lib/systemd/system/docker.service", unit);
+    let plan = || said(&at(&tree, "plan", &["--profile", "container-host"]));
+    assert_eq!(plan().0, 0);
+    tree.write("etc/sysconfig/docker", "OPTIONS=\"--add-runtime=x=/usr/bin/crun\"\n");
+    let (code, text) = plan();
+    assert!(code == 5 && text.contains("/etc/sysconfig/docker cannot be merged"), "{text}");
+    assert!(text.contains("it starts Docker with --add-runtime"), "{text}");
+}
+
+#[test]
+fn a_file_that_containerd_does_not_import_is_not_read() {
+    let tree = host(&["containerd"]);
+    tree.write("etc/containerd/config.toml", "version = 2\n");
+    tree.write("etc/containerd/conf.d/a.toml", "[plugins.x.containerd]\ndefault_runtime_name = \"nvidia\"\n");
+    assert_eq!(removal(&tree).0, 0);
+    tree.write("etc/containerd/config.toml", "version = 2\nimports = [\"more/a.toml\"]\n");
+    tree.write("etc/containerd/more/a.toml", "a = [\n");
+    let (code, text) = removal(&tree);
+    assert!(code == 5 && text.contains("containerd cannot read /etc/containerd/more/a.toml: line "), "{text}");
+}
+
 #[test]
 fn a_runtime_of_nvidias_under_another_name_is_named() {
     let tree = host(&["dockerd"]);
@@ -77,6 +155,12 @@ fn a_runtime_of_nvidias_under_another_name_is_named() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("/etc/docker/daemon.json has the runtime gpu, which gpusetup did not write"), "{text}");
     assert!(!text.contains("the runtime x"), "{text}");
+    let tree = host(&["podman"]);
+    tree.write("etc/containers/containers.conf", "[engine.runtimes]\ngpu = [\"/usr/bin/nvidia-container-runtime\"]\n");
+    let (code, text) = removal(&tree);
+    assert_eq!(code, 0, "{text}");
+    let stays = "/etc/containers/containers.conf has the runtime gpu, which gpusetup did not write: it stays. Take it out by hand";
+    assert!(text.contains(stays) && !text.contains("systemctl restart"), "{text}");
 }
 
 #[test]

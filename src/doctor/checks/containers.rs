@@ -2,11 +2,12 @@
 
 use super::no_driver_of_its_own;
 use crate::causes;
-use crate::doctor::{Answer, Asked, CdiSpec, DockerDaemon, Evidence, OldCdiReader, Verdict};
+use crate::doctor::{Answer, Asked, CdiSpec, Containers, DockerDaemon, Evidence, OldCdiReader, Verdict};
 use crate::host::MachineKind;
 use crate::operation::Run;
 use crate::text::quoted_path;
 use crate::version::AddOnVersion;
+use std::collections::BTreeSet;
 
 /// Reports only setups that cannot work: many hosts use docker without GPUs.
 pub fn get_gpus(seen: &Evidence) -> Verdict {
@@ -42,19 +43,31 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
     });
     let specs = here.specs.iter().map(|spec| described(spec, seen));
     let running = here.daemon.iter().flat_map(running);
-    let unread = here.old_cdi_readers.iter().filter_map(|reader| unread(reader, &here.specs));
+    let unread = here.old_cdi_readers.iter().filter_map(|reader| unread(reader, here));
     let all = [engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs).chain(unread).chain(running);
-    Verdict::worst(all.chain(undescribed(seen))).unwrap_or_else(Verdict::pass)
+    Verdict::worst(all.chain(conflicting(here)).chain(undescribed(seen))).unwrap_or_else(Verdict::pass)
 }
 
-/// Podman has no other way to the GPUs than a CDI specification. A tree has none before it runs.
+/// Podman has no other way to the GPUs than a CDI specification. A tree may get one when it boots.
 fn undescribed(seen: &Evidence) -> Option<Verdict> {
-    let here = &seen.containers;
-    let is_podmans = here.engines == ["podman"] && here.specs.is_empty() && !seen.facts.machine.is_tree;
+    let (here, is_tree) = (&seen.containers, seen.facts.machine.is_tree);
+    let is_podmans = here.engines == ["podman"] && here.specs.is_empty() && !(is_tree && here.writes_spec_at_boot);
     is_podmans.then(|| {
-        Verdict::warn("containers of Podman get no GPUs: no CDI specification describes them")
-            .saw("no specification of nvidia.com in /etc/cdi and /var/run/cdi")
-            .advise("write one", ["sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"])
+        let verdict = Verdict::warn("containers of Podman get no GPUs: no CDI specification describes them")
+            .saw("no specification of nvidia.com in /etc/cdi and /var/run/cdi");
+        if let Some(path) = here.misnamed_specs.first() {
+            let (from, to) = (quoted_path(path), quoted_path(&path.with_extension("yaml")));
+            return verdict
+                .saw(format!("{} is not read: its name ends in neither .yaml nor .json", path.display()))
+                .advise("rename it", [format!("sudo mv {from} {to}")]);
+        }
+        let generate = ["sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"];
+        if is_tree {
+            let text = "write one after it has booted, or enable nvidia-cdi-refresh.service of NVIDIA Container Toolkit \
+                        1.18.0 or newer";
+            return verdict.saw("no enabled unit writes one at boot").advise(text, generate);
+        }
+        verdict.advise("write one", generate)
     })
 }
 
@@ -85,7 +98,6 @@ fn running(daemon: &DockerDaemon) -> Vec<Verdict> {
 /// A CDI specification is for one driver:
 /// <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html>.
 fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
-    let all = &seen.containers.specs;
     let path = spec.path.display();
     let missing = match &spec.missing {
         Answer::Is(missing) => missing,
@@ -99,7 +111,7 @@ fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
         }
         return Verdict::pass().saw(format!("{path}: {} devices, all their files exist", spec.devices.len()));
     };
-    if is_replaced(spec, all) {
+    if is_replaced(spec, &seen.containers) {
         return Verdict::pass().saw(format!("{path} is stale, but another specification replaces it"));
     }
     let cause = format!(
@@ -114,16 +126,19 @@ fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
     again(spec, Verdict::fail(cause)).saw(format!("{path} was generated for another driver"))
 }
 
-/// Whether another specification counts: if two describe one device, the one in /var/run.
-fn is_replaced(spec: &CdiSpec, all: &[CdiSpec]) -> bool {
+/// Whether another specification counts: if two describe one device, the one in /var/run, unless an engine that reads this one is too
+/// old for it.
+fn is_replaced(spec: &CdiSpec, here: &Containers) -> bool {
     let temporary = |s: &CdiSpec| s.path.starts_with("/var/run");
-    let stands_for = |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices);
-    !temporary(spec) && all.iter().any(stands_for)
+    let is_skipped =
+        |s: &CdiSpec| here.old_cdi_readers.iter().any(|reader| refuses(reader, s) && !refuses(reader, spec));
+    let stands_for = |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices) && !is_skipped(s);
+    !temporary(spec) && here.specs.iter().any(stands_for)
 }
 
 /// A specification that names the files of another driver, which are still there.
 fn of_other_driver(spec: &CdiSpec, seen: &Evidence) -> Option<Verdict> {
-    let written = spec.driver.filter(|_| !is_replaced(spec, &seen.containers.specs))?;
+    let written = spec.driver.filter(|_| !is_replaced(spec, &seen.containers))?;
     let installed =
         seen.facts.driver.as_ref().map(|driver| driver.version).filter(|installed| *installed != written)?;
     let path = spec.path.display();
@@ -133,12 +148,49 @@ fn of_other_driver(spec: &CdiSpec, seen: &Evidence) -> Option<Verdict> {
     Some(again(spec, Verdict::warn(cause)).saw(format!("{path} names libraries of {written}, which are still there")))
 }
 
-/// A specification that an engine is too old for.
-fn unread(reader: &OldCdiReader, specs: &[CdiSpec]) -> Option<Verdict> {
+/// The version of CDI that a specification is written in.
+fn written_in(spec: &CdiSpec) -> Option<AddOnVersion> {
+    spec.version.as_ref()?.parse().ok()
+}
+
+/// Two specifications in one folder with the same device, which engines then give to no container.
+fn conflicting(here: &Containers) -> Option<Verdict> {
+    let is_refused = |spec: &CdiSpec| here.old_cdi_readers.iter().any(|reader| refuses(reader, spec));
+    let is_read = |spec: &&CdiSpec| matches!(spec.missing, Answer::Is(_)) && !is_refused(spec);
+    let read: Vec<_> = here.specs.iter().filter(is_read).collect();
+    let (device, one, other) = read.iter().enumerate().find_map(|(at, one)| {
+        let mut beside = read[at + 1..].iter().filter(|other| other.path.parent() == one.path.parent());
+        beside.find_map(|other| Some((one.devices.intersection(&other.devices).next()?, one, other)))
+    })?;
+    let (first, second) = (one.path.display(), other.path.display());
+    let cause = format!(
+        "containers get no {device} by CDI: two specifications of one folder describe it, and engines use neither"
+    );
+    let verdict = Verdict::warn(cause).saw(format!("{first} and {second} both describe {device}"));
+    let list = format!("ls -l {} {}", quoted_path(&one.path), quoted_path(&other.path));
+    Some(verdict.advise("remove the older one of the two files", [list]))
+}
+
+/// Whether an engine is too old for a specification.
+fn refuses(reader: &OldCdiReader, spec: &CdiSpec) -> bool {
+    written_in(spec).is_some_and(|written| written >= reader.cdi)
+}
+
+/// The devices that an engine finds in the specifications that it reads: it skips the others.
+fn devices_of(engine: &str, here: &Containers) -> BTreeSet<String> {
+    let is_refused =
+        |spec: &CdiSpec| here.old_cdi_readers.iter().any(|reader| reader.engine == engine && refuses(reader, spec));
+    let is_read = |spec: &&CdiSpec| matches!(spec.missing, Answer::Is(_)) && !is_refused(spec);
+    here.specs.iter().filter(is_read).flat_map(|spec| spec.devices.iter().cloned()).collect()
+}
+
+/// A specification that an engine is too old for, if no other one gives it the same devices.
+fn unread(reader: &OldCdiReader, here: &Containers) -> Option<Verdict> {
     let OldCdiReader { engine, version, first, cdi } = reader;
-    let of_version =
-        |spec: &CdiSpec| spec.version.as_ref()?.parse().ok().filter(|version: &AddOnVersion| version >= cdi);
-    let (spec, written) = specs.iter().find_map(|spec| Some((spec, of_version(spec)?)))?;
+    let found = devices_of(engine, here);
+    let lacks = |spec: &&CdiSpec| spec.devices.is_empty() || !spec.devices.is_subset(&found);
+    let of_version = |spec: &CdiSpec| written_in(spec).filter(|written| written >= cdi);
+    let (spec, written) = here.specs.iter().filter(lacks).find_map(|spec| Some((spec, of_version(spec)?)))?;
     let path = spec.path.display();
     let cause = format!("{engine} {version} does not read the CDI specification {path}, so its containers get no GPUs");
     let (known, update) = match first {

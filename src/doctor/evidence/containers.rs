@@ -1,11 +1,11 @@
 //! Container engines, and the parts of the driver that they pass to containers.
 
-use super::{Answer, ask, names, text};
+use super::{Answer, ask, cdi, names, text};
 use crate::compat::{Database, EngineForm};
-use crate::host::{CDI_FOLDERS, Facts, InstalledEngine, MachineKind, Runtimes, cdi_version, container_host, parts};
+use crate::host::{Facts, InstalledEngine, MachineKind, Runtimes, container_host, parts};
+use crate::paths::STARTED_AT_BOOT;
 use crate::system::{System, environment};
 use crate::version::{AddOnVersion, DriverVersion};
-use crate::yaml;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,12 @@ pub struct Containers {
     pub lost_runtimes: Vec<(PathBuf, String)>,
     /// CDI specifications for NVIDIA's devices.
     pub specs: Vec<CdiSpec>,
+    /// Files beside them that engines do not read because of their names: `/etc/cdi/nvidia.yml`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub misnamed_specs: Vec<PathBuf>,
+    /// Every boot starts a unit of the container toolkit that writes a specification.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writes_spec_at_boot: bool,
     /// Engines that give GPUs to containers by CDI, and do not read a specification that is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub old_cdi_readers: Vec<OldCdiReader>,
@@ -153,7 +159,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     };
     let has_toolkit = has("nvidia-ctk") || has("nvidia-container-runtime-hook");
     let docker = programs("docker").into_iter().find(|program| has_toolkit && system.exists(program));
-    let specs: Vec<_> = CDI_FOLDERS.iter().flat_map(|folder| specs(system, database, Path::new(folder))).collect();
+    let specs = cdi::specs(system, database);
     Containers {
         engines,
         has_toolkit,
@@ -162,7 +168,9 @@ pub fn containers(system: &System, database: &Database) -> Containers {
         bare_snap,
         daemon_json,
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
+        writes_spec_at_boot: writes_spec_at_boot(system, database),
         old_cdi_readers: if specs.is_empty() { Vec::new() } else { old_cdi_readers(system, database, &specs) },
+        misnamed_specs: cdi::misnamed(system),
         specs,
     }
 }
@@ -175,6 +183,15 @@ pub fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, 
         all.extend(engine.configs().map(Path::to_path_buf).chain(parts).map(|file| (engine.form, file)));
     }
     all
+}
+
+/// Whether a unit of the container toolkit that writes a CDI specification is enabled, and not masked.
+fn writes_spec_at_boot(system: &System, database: &Database) -> bool {
+    let units = database.container_toolkit().into_iter().flat_map(|toolkit| &toolkit.cdi_units);
+    let link = |folder: &str, unit: &str| system.link_target(Path::new(folder).join(unit));
+    let is_masked = |unit: &str| link("/etc/systemd/system", unit).is_some_and(|to| to == Path::new("/dev/null"));
+    let mut services = units.filter(|unit| unit.ends_with(".service"));
+    services.any(|unit| link(STARTED_AT_BOOT, unit).is_some() && !is_masked(unit))
 }
 
 /// Other engines have the toolkit's runtime, too.
@@ -270,91 +287,6 @@ fn capabilities(text: &str) -> BTreeSet<String> {
 fn nvidias(runtimes: &Runtimes) -> Vec<(String, String)> {
     let all = runtimes.programs.iter().filter_map(|(name, program)| Some((name.clone(), program.clone()?)));
     all.filter(|(_, program)| program.contains("nvidia")).collect()
-}
-
-/// The fields of a CDI specification that are read here:
-/// <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    #[serde(default)]
-    cdi_version: Option<String>,
-    kind: String,
-    #[serde(default)]
-    devices: Vec<Device>,
-    #[serde(default)]
-    container_edits: Edits,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Device {
-    name: String,
-    #[serde(default)]
-    container_edits: Edits,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Edits {
-    #[serde(default)]
-    mounts: Option<Vec<Mount>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Mount {
-    host_path: PathBuf,
-}
-
-fn specs(system: &System, database: &Database, folder: &Path) -> Vec<CdiSpec> {
-    let described = |name: &String| [".yaml", ".json"].iter().any(|end| name.ends_with(end));
-    let read = |name: String| {
-        let path = folder.join(&name);
-        let text = text(system, &path);
-        let spec = spec(system, database, path, &text);
-        // Other vendors' devices do not matter here. A file that cannot be read may not even name them.
-        let is_ours = text.contains("nvidia.com/") || spec.devices.is_empty() && name.contains("nvidia");
-        is_ours.then_some(spec)
-    };
-    names(system, folder).filter(described).filter_map(read).collect()
-}
-
-fn spec(system: &System, database: &Database, path: PathBuf, text: &str) -> CdiSpec {
-    // JSON is YAML too.
-    let read = yaml::read_texts(text).map_err(|e| e.to_string().lines().next().unwrap_or_default().to_owned());
-    let read = read.and_then(|spec: Spec| Ok((released(database, spec.cdi_version.as_deref())?, spec)));
-    let (version, spec) = match read {
-        Ok(read) => read,
-        Err(why) => {
-            let devices = BTreeSet::new();
-            return CdiSpec { path, version: None, devices, driver: None, missing: Answer::Failed(why) };
-        }
-    };
-    let devices = spec.devices.iter().map(|d| format!("{}={}", spec.kind, d.name)).collect();
-    let edits = [&spec.container_edits].into_iter().chain(spec.devices.iter().map(|d| &d.container_edits));
-    let mounts: BTreeSet<_> = edits.flat_map(|e| e.mounts.iter().flatten()).map(|m| &m.host_path).collect();
-    let driver = mounts.iter().find_map(|path| driver_of(path));
-    let missing: Vec<_> = mounts.into_iter().filter(|path| !system.exists(path)).cloned().collect();
-    CdiSpec { path, version: Some(version.to_string()), devices, driver, missing: Answer::Is(missing) }
-}
-
-/// The version of CDI of a specification, if it is a released one: engines refuse the others.
-fn released(database: &Database, version: Option<&str>) -> Result<AddOnVersion, String> {
-    let Some(version) = version else { return Err("it has no cdiVersion".to_owned()) };
-    let is_known = |version: &AddOnVersion| database.container_toolkit().is_none_or(|known| known.knows_cdi(*version));
-    cdi_version(version)
-        .filter(is_known)
-        .ok_or_else(|| format!("its cdiVersion {version} is no version of CDI that gpusetup knows"))
-}
-
-/// The driver that a library is of: `libcuda.so.580.95.05`. A Jetson has `libcuda.so.1.1`, and the GPU Operator a driver in a container.
-fn driver_of(library: &Path) -> Option<DriverVersion> {
-    const IN_CONTAINER: &str = "/run/nvidia/driver";
-    let name = library.file_name()?.to_str()?;
-    let version = ["libcuda.so.", "libnvidia-ml.so."].iter().find_map(|start| name.strip_prefix(start))?;
-    let driver: DriverVersion = version.parse().ok()?;
-    (driver.branch >= 100 && !library.starts_with(IN_CONTAINER)).then_some(driver)
 }
 
 /// Read only on hosts whose GPUs share memory with the CPU: GH200, GB200, GB300.
@@ -463,31 +395,6 @@ mod tests {
     }
 
     #[test]
-    fn specifications_that_no_engine_reads_are_named() {
-        let tree = tempfile::tempdir().expect("a temporary directory");
-        let (system, database) = (System::at(tree.path()), embedded());
-        let why = |name: &str, text: &str| {
-            let path = format!("/etc/cdi/{name}");
-            write(&system, &path, text);
-            let all = specs(&system, &database, Path::new("/etc/cdi"));
-            write(&system, &path, "");
-            all.into_iter().find(|spec| spec.path == Path::new(&path)).map(|spec| spec.missing)
-        };
-        let failed = |why: &str| Some(Answer::Failed(why.to_owned()));
-        let rest = "kind: nvidia.com/gpu\ndevices: []\n";
-        assert_eq!(why("a.yaml", rest), failed("it has no cdiVersion"));
-        for version in ["1.2.0", "9.9.9", "0.7", "new"] {
-            let expected = format!("its cdiVersion {version} is no version of CDI that gpusetup knows");
-            assert_eq!(why("a.yaml", &format!("cdiVersion: {version}\n{rest}")), failed(&expected));
-        }
-        for version in ["0.3.0", "v0.7.0", "1.1.0"] {
-            assert_eq!(why("a.yaml", &format!("cdiVersion: {version}\n{rest}")), Some(Answer::Is(Vec::new())));
-        }
-        assert!(matches!(why("nvidia.yaml", "cdiVersion: [\n"), Some(Answer::Failed(_))));
-        assert_eq!(why("amd.yaml", "cdiVersion: [\n"), None, "it may be of another vendor");
-    }
-
-    #[test]
     fn an_engine_that_no_version_of_reads_a_specification_is_named() {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let (system, database) = (System::at(tree.path()), embedded());
@@ -495,13 +402,29 @@ mod tests {
         write("/usr/bin/podman", "");
         write("/var/lib/dpkg/status", "Package: podman\nStatus: install ok installed\nVersion: 5.4.2+ds1-2\n\n");
         let first = |version: &str| {
-            write("/etc/cdi/nvidia.yaml", &format!("cdiVersion: {version}\nkind: nvidia.com/gpu\ndevices: []\n"));
+            let devices = "devices: [{name: all}]";
+            write("/etc/cdi/nvidia.yaml", &format!("cdiVersion: {version}\nkind: nvidia.com/gpu\n{devices}\n"));
             let old = containers(&system, &database).old_cdi_readers;
             old.into_iter().map(|reader| reader.first.map(|first| first.to_string())).collect::<Vec<_>>()
         };
         assert_eq!(first("1.1.0"), [None]);
         assert_eq!(first("1.0.0"), [Some("5.5.0".to_owned())]);
         assert_eq!(first("0.8.0"), []);
+    }
+
+    #[test]
+    fn a_unit_that_writes_a_specification_at_boot_is_seen() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        write(&system, "/usr/bin/podman", "");
+        let writes = || containers(&system, &database).writes_spec_at_boot;
+        assert!(!writes());
+        system.make_directories(STARTED_AT_BOOT, 0o755).expect("made");
+        let unit = Path::new("/usr/lib/systemd/system/nvidia-cdi-refresh.service");
+        system.link(Path::new(STARTED_AT_BOOT).join("nvidia-cdi-refresh.service"), unit).expect("linked");
+        assert!(writes());
+        system.link("/etc/systemd/system/nvidia-cdi-refresh.service", Path::new("/dev/null")).expect("linked");
+        assert!(!writes(), "it is masked");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::plan::engines::{Original, Restored, restored};
 use crate::plan::{Act, Step, StepId, Warning};
 use crate::resolve::{Conflict, Hint};
 use crate::sum::sha256;
-use crate::text::{all_of, quoted_path};
+use crate::text::quoted_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -140,13 +140,17 @@ fn starts_without(engine: &Engine, host: &ContainerHost) -> Result<(), Conflict>
 /// Without its default runtime, an engine starts no containers.
 fn is_needed(engine: &Engine, runtime: &NvidiaRuntime, path: &Path) -> Conflict {
     let (title, shown, name) = (&engine.title, path.display(), &runtime.name);
-    let of_name = if name == NVIDIA_RUNTIME { String::new() } else { format!(", here called {name}") };
+    let is_named = name != NVIDIA_RUNTIME && !name.starts_with('/');
+    let of_name = if is_named { format!(", here called {name}") } else { String::new() };
     let sentence =
         format!("{title} starts every container with NVIDIA's runtime{of_name}: {shown} makes it the default");
-    let is_unit = path.parent().is_some_and(|folder| folder.display().to_string().contains("/systemd/system"));
+    // A file of variables beside units is read at every start.
+    let is_unit = path.extension().is_some_and(|end| end == "service" || end == "conf")
+        && path.display().to_string().contains("/systemd/system/");
     let reload = if is_unit { "run systemctl daemon-reload, " } else { "" };
-    let hint = format!("give {title} another default runtime in this file, {reload}restart {title}, then try again");
-    let find = format!("sudo grep -nE 'default.runtime|nvidia-container-runtime' {}", quoted_path(path));
+    let restart = if engine.units.is_empty() { String::new() } else { format!("{reload}restart {title}, ") };
+    let hint = format!("give {title} another default runtime in this file, {restart}then try again");
+    let find = format!("sudo grep -niE 'default.runtime|^ *runtime *=|nvidia' {}", quoted_path(path));
     Conflict::blocked(CheckId::GS803, sentence).hint(hint).hint(Hint::Command(find))
 }
 
@@ -162,11 +166,10 @@ fn runtimes_of_others<'h>(engine: &Engine, host: &'h ContainerHost) -> BTreeSet<
 
 /// A runtime that gpusetup did not write stays.
 fn stays(engine: &Engine, path: &Path, name: &str) -> String {
-    let units: Vec<_> = engine.units.iter().take(1).map(String::as_str).collect();
+    let restart = engine.units.first().map(|unit| format!(", then `sudo systemctl restart {unit}`"));
     format!(
-        "{} has the runtime {name}, which gpusetup did not write: it stays. Take it out by hand, then \
-         `sudo systemctl restart {}`",
+        "{} has the runtime {name}, which gpusetup did not write: it stays. Take it out by hand{}",
         path.display(),
-        all_of(&units)
+        restart.unwrap_or_default()
     )
 }

@@ -1,10 +1,12 @@
 //! What the user should know of a plan for containers.
 
 use crate::compat::{Engine, EngineForm, RestartEffect};
-use crate::host::MachineKind;
+use crate::host::{CdiSpecification, MachineKind};
 use crate::plan::context::StepContext;
 use crate::plan::engines::{Containers, EngineSetup, keeps_containers, refuses_cdi};
 use crate::text::{all_of, quoted};
+use crate::version::AddOnVersion;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The warnings, a sentence or two each.
@@ -99,13 +101,21 @@ fn strs(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
 }
 
+/// The devices in the specifications that a version of an engine reads: it skips the others.
+fn devices_for(containers: &Containers, engine: &Engine, version: AddOnVersion) -> BTreeSet<String> {
+    let read = containers.host.specifications.values().filter(|spec| !engine.refuses(version, spec.cdi));
+    read.flat_map(|spec| spec.devices.iter().cloned()).collect()
+}
+
 /// The warning that an engine does not read a specification that is there, and has no other way to the GPUs.
 fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let (engine, version) = (setup.engine, setup.version?);
+    let found = devices_for(containers, engine, version);
+    let lacks = |spec: &CdiSpecification| spec.devices.is_empty() || !spec.devices.is_subset(&found);
     let mut all = containers.host.specifications.iter().filter(|_| engine.needs_cdi(version));
-    let (path, cdi) = all.find(|(_, cdi)| engine.refuses(version, **cdi))?;
-    let (title, path) = (&engine.title, path.display());
-    let first = match engine.reads(*cdi) {
+    let (path, spec) = all.find(|(_, spec)| engine.refuses(version, spec.cdi) && lacks(spec))?;
+    let (title, path, cdi) = (&engine.title, path.display(), spec.cdi);
+    let first = match engine.reads(cdi) {
         Some(first) => format!("{title} {first} is the first version that reads it"),
         None => format!("no version of {title} that gpusetup knows reads it"),
     };
@@ -113,6 +123,9 @@ fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<
         "{title} {version} does not read {path}, which has version {cdi} of CDI, so its containers get no GPUs: {first}"
     ))
 }
+
+/// How the names of GPUs begin in a specification.
+const GPUS: &str = "nvidia.com/gpu=";
 
 /// The warning that an engine does not read the specifications that this toolkit writes.
 fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> Option<String> {
@@ -139,6 +152,8 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
     let first = engine.reads(newer.cdi).filter(|first| toolkit >= newer.since && version < *first)?;
     let instead = match other_way {
         Some(way) => format!("; {way} all the same"),
+        // It uses the specification of the GPUs that is there already.
+        None if devices_for(containers, engine, version).iter().any(|name| name.starts_with(GPUS)) => return None,
         None => format!(". If it does, containers of {title} get no GPUs"),
     };
     Some(format!(

@@ -1,6 +1,6 @@
 //! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format. Comments and everything else stay.
 
-use super::merge::{comments_first, has, remove, table, table_mut};
+use super::merge::{comments_first, copy, has, remove, table, table_mut};
 use crate::compat::Engine;
 use crate::host::{ConfigError, NVIDIA_RUNTIME, toml_document};
 use crate::version::AddOnVersion;
@@ -21,14 +21,14 @@ pub enum Containerd {
 /// The plugin whose runtimes Kubernetes uses, by the version of the format, oldest first.
 const PLUGINS: [(i64, &str); 3] = [(1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")];
 
-/// The first containerd that reads version 3, and no version 1 any more.
+/// The first containerd that reads version 3. Up to 2.2 it ignores runtimes in a file of version 1.
 const SECOND: AddOnVersion = AddOnVersion { major: 2, minor: 0, patch: Some(0), build: None };
 
 /// The files with the runtime at this path. `text` is the main file, if there is one; `version` that of containerd, if known.
 ///
 /// # Errors
 ///
-/// If the file is no TOML, or of a version that this containerd does not read.
+/// If the file is no TOML, or of a version in which this containerd reads no runtimes.
 pub fn merged(
     text: Option<&str>,
     engine: &Engine,
@@ -41,11 +41,12 @@ pub fn merged(
     if doc.as_table().is_empty() {
         doc.insert("version", value(if is_second { 3 } else { 2 }));
     }
-    let format = format(&doc, version)?;
-    let plugin = PLUGINS.iter().find(|(of, _)| *of == format).map_or("", |(_, plugin)| plugin);
+    // Every version reads this in every format: containerd 2 translates the names of version 1.
     if is_disabled(&doc) {
         return Ok(Containerd::Disabled);
     }
+    let format = format(&doc, version)?;
+    let plugin = PLUGINS.iter().find(|(of, _)| *of == format).map_or("", |(_, plugin)| plugin);
     let runtimes = ["plugins", plugin, "containerd", "runtimes"];
     let ours = runtime_like_runc(table(&doc, &[&runtimes[..], &["runc"]].concat()), runtime, format);
     let is_there = table(&doc, &runtimes).is_some_and(|all| all.contains_key(NVIDIA_RUNTIME));
@@ -120,6 +121,9 @@ fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, Confi
     match (is_known, is_read) {
         (true, true) => Ok(format),
         (false, _) => Err(ConfigError::new(format!("gpusetup does not know version {format} of this file"))),
+        (true, false) if format == 1 => {
+            Err(ConfigError::new("it is of version 1, and containerd 2 may ignore the runtimes in such a file"))
+        }
         (true, false) => Err(ConfigError::new(format!("containerd here does not read version {format} of this file"))),
     }
 }
@@ -183,15 +187,6 @@ fn runtime_like_runc(there: Option<&dyn TableLike>, runtime: &str, format: i64) 
 
 fn copy_values(from: &dyn TableLike, to: &mut Table) {
     from.iter().for_each(|(key, item)| copy(key, item, to));
-}
-
-/// Copies a value without the comments around it.
-fn copy(key: &str, item: &Item, to: &mut Table) {
-    if let Some(found) = item.as_value() {
-        let mut plain = found.clone();
-        plain.decor_mut().clear();
-        to.insert(key, Item::Value(plain));
-    }
 }
 
 #[cfg(test)]
@@ -291,7 +286,10 @@ mod tests {
 
     #[test]
     fn docker_has_no_runtimes_for_kubernetes() {
-        assert_eq!(merge(Some("disabled_plugins = [\"cri\"]\n"), "1.7.24"), Ok(Containerd::Disabled));
+        // The file of the package containerd.io.
+        for version in ["1.7.24", "2.1.4"] {
+            assert_eq!(merge(Some("disabled_plugins = [\"cri\"]\n"), version), Ok(Containerd::Disabled), "{version}");
+        }
     }
 
     #[test]
@@ -300,7 +298,7 @@ mod tests {
         assert!(said("version = 2\n[plugins\n", "1.7.24").starts_with("line 2, column "), "{}", said("[plugins\n", ""));
         assert!(said("version = 4\n", "2.1.0").contains("version 4"));
         assert!(said("version = 3\n", "1.7.24").contains("does not read version 3"));
-        assert!(said("root = \"/x\"\n", "2.1.0").contains("does not read version 1"));
+        assert!(said("root = \"/x\"\n", "2.1.0").contains("it is of version 1, and containerd 2"));
         let inline = "version = 2\nplugins = {}\n";
         assert!(said(inline, "1.7.24").contains("plugins is no table with a header"), "{}", said(inline, "1.7.24"));
     }

@@ -51,3 +51,11 @@ pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut 
     }
     Ok(here)
 }
+
+/// Copies what a key has without the comments around it. A table gets no header.
+pub fn copy(key: &str, item: &Item, to: &mut Table) {
+    if let Ok(mut plain) = item.clone().into_value() {
+        plain.decor_mut().clear();
+        to.insert(key, Item::Value(plain));
+    }
+}

@@ -165,7 +165,10 @@ impl<'a> Containers<'a> {
                 .not_marked(text.unwrap_or_default())
                 .and_then(|text| daemon_json::merged(text, runtime, setup.needs_cdi_setting())),
             EngineForm::Crio if setup.runtime_in().is_some() => return None,
-            EngineForm::Crio => crio::merged(text, runtime),
+            EngineForm::Crio => {
+                let own = setup.engine.own_default_runtimes(setup.version);
+                crio::merged(text, runtime, &self.texts_read_by(setup.engine), &own)
+            }
             EngineForm::Containerd => match containerd::merged(text, setup.engine, setup.version, runtime) {
                 Ok(containerd::Containerd::Main(text)) => Ok(text),
                 Ok(containerd::Containerd::DropIn(text)) => return self.beside(setup, drop_in.as_ref()?, text),
@@ -207,6 +210,15 @@ impl<'a> Containers<'a> {
             return Err(BrokenFile::new(path, &e));
         }
         Ok(FileEdit { path, before, mode, content })
+    }
+
+    /// The texts of the files that an engine reads, in the order of their names.
+    fn texts_read_by(&self, engine: &Engine) -> Vec<&str> {
+        let is_read = |path: &Path| {
+            engine.configs().any(|file| file == path) || engine.parts().any(|folder| path.starts_with(folder))
+        };
+        let paths = self.host.files.keys().filter(|path| is_read(path));
+        paths.filter_map(|path| Some(self.host.file(path).ok()??.text.as_str())).collect()
     }
 
     fn text(&self, path: &Path) -> Result<Option<&str>, BrokenFile> {

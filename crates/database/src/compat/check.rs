@@ -350,6 +350,7 @@ fn engines(database: &Database, c: &mut Checker) {
         let paths = paths
             .chain(&engine.other_configs)
             .chain(&engine.other_parts)
+            .chain(&engine.option_files)
             .chain(engine.snap.iter().flat_map(|snap| [&snap.program, &snap.config]));
         if engine.programs.is_empty() || paths.clone().any(|path| !path.starts_with('/')) {
             c.wrong(&record, "programs", "names no program, or a path that is not absolute");
@@ -357,6 +358,16 @@ fn engines(database: &Database, c: &mut Checker) {
         let needs_file = matches!(engine.form, EngineForm::DaemonJson | EngineForm::Containerd);
         if needs_file && engine.config.is_none() || engine.form == EngineForm::Crio && engine.drop_in.is_none() {
             c.wrong(&record, "form", "needs a file that is not named");
+        }
+        if !engine.option_files.is_empty() && !matches!(engine.form, EngineForm::Detects | EngineForm::Cdi) {
+            c.wrong(
+                &record,
+                "option_files",
+                "goes with the forms detects and cdi: others have config or other_configs",
+            );
+        }
+        if !engine.default_runtimes.is_sorted_by_key(|of| of.since) {
+            c.wrong(&record, "default_runtimes", "is not in the order of the versions");
         }
         if engine.restart.is_some() == engine.units.is_empty() {
             c.wrong(&record, "restart", "goes with units, which are missing or say nothing of a restart");

@@ -51,6 +51,19 @@ pub struct Engine {
     /// The first version that reads a configuration file with a byte-order mark.
     #[serde(default)]
     pub reads_mark: Option<AddOnVersion>,
+    /// Files that it reads and gpusetup never changes: those with its options, as K3s has them, or Podman's. A `*` stands for any
+    /// text. Later ones count more.
+    #[serde(default)]
+    pub option_files: Vec<String>,
+    /// What its command line and its environment say in place of its files.
+    #[serde(default)]
+    pub start_options: StartOptions,
+    /// Its own choices of the runtime of containers that name none, oldest first.
+    #[serde(default)]
+    pub default_runtimes: Vec<DefaultRuntime>,
+    /// The names that it gives the programs of NVIDIA's that it finds itself.
+    #[serde(default)]
+    pub found_runtimes: Vec<String>,
     /// Its systemd units; a host has one of them.
     #[serde(default)]
     pub units: Vec<String>,
@@ -102,6 +115,36 @@ pub struct CdiSince {
     pub cdi: AddOnVersion,
     /// The version of the program.
     pub since: AddOnVersion,
+}
+
+/// What an engine takes from its command line and its environment. A name with a dash is an option, `--config`, and one without
+/// is a variable, `CONTAINER_CONFIG`, which counts less.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartOptions {
+    /// The configuration file.
+    #[serde(default)]
+    pub config: Vec<String>,
+    /// The folder of files that add to it.
+    #[serde(default)]
+    pub parts: Vec<String>,
+    /// The runtime of containers that name none.
+    #[serde(default)]
+    pub default_runtime: Vec<String>,
+    /// Runtimes with their programs: `name=program`, or `name:program:folder`, several with commas between them.
+    #[serde(default)]
+    pub runtimes: Vec<String>,
+}
+
+/// The runtime of containers that name none, if nothing else says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DefaultRuntime {
+    /// Its name: `runc`.
+    pub name: String,
+    /// The first version with this choice; none for all versions before the next one.
+    #[serde(default)]
+    pub since: Option<AddOnVersion>,
 }
 
 /// An engine in a snap, which gpusetup does not set up.
@@ -171,6 +214,16 @@ impl Engine {
     pub fn parts(&self) -> impl Iterator<Item = &Path> {
         let own = self.drop_in.iter().filter_map(|file| Path::new(file).parent());
         own.chain(self.other_parts.iter().map(Path::new))
+    }
+
+    /// The runtime that a version of it chooses for containers that name none. If the version is not known, these are all.
+    pub fn own_default_runtimes(&self, version: Option<AddOnVersion>) -> Vec<&str> {
+        let began = |of: &&DefaultRuntime| of.since.zip(version).is_none_or(|(since, version)| version >= since);
+        let mut all: Vec<_> = self.default_runtimes.iter().filter(began).map(|of| of.name.as_str()).collect();
+        match version {
+            Some(_) => all.split_off(all.len().saturating_sub(1)),
+            None => all,
+        }
     }
 
     /// The first version that reads specifications of this version of CDI; none if no known one does.
@@ -315,6 +368,19 @@ mod tests {
         ] {
             assert_eq!(first(engine, cdi).as_deref(), version, "{engine} and CDI {cdi}");
         }
+    }
+
+    #[test]
+    fn the_own_default_runtime_goes_by_the_version() {
+        let database = known();
+        let of = |engine: &str, version: Option<&str>| {
+            let engine = database.engine(engine.parse().expect("an id")).expect("known");
+            engine.own_default_runtimes(version.map(|version| version.parse().expect("a version"))).join(" ")
+        };
+        assert_eq!(of("cri-o", Some("1.30.14")), "runc");
+        assert_eq!(of("cri-o", Some("1.31.0")), "crun");
+        assert_eq!(of("cri-o", None), "runc crun");
+        assert_eq!((of("containerd", None), of("k3s", None)), ("runc".to_owned(), String::new()));
     }
 
     #[test]

@@ -1,0 +1,371 @@
+//! What the configuration files of engines, and the command lines that start them, say of runtimes.
+
+use super::files::{matching, parts};
+use super::units::{Start, starts};
+use super::{BrokenConfig, NvidiaRuntime};
+use crate::compat::{Engine, EngineForm};
+use crate::host::engine_config::{NVIDIA_RUNTIME, Runtimes, is_nvidia_runtime};
+use crate::system::System;
+use crate::version::AddOnVersion;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+
+/// What the files and the units of an engine say of its runtimes.
+#[derive(Default)]
+pub(super) struct Configuration {
+    /// The file and the program of each runtime, by the runtime's name.
+    runtimes: BTreeMap<String, (PathBuf, Option<String>)>,
+    /// The runtime of containers that name none, and the file that says so.
+    default: Option<(String, PathBuf)>,
+    /// The files that the engine cannot read.
+    pub(super) broken: Vec<BrokenConfig>,
+    /// The last of the files beside those that gpusetup writes that has the runtime `nvidia`.
+    pub(super) runtime_in: Option<PathBuf>,
+    /// An option of the command line beside which the engine does not accept, or does not read, its configuration file.
+    pub(super) conflict: Option<(PathBuf, String)>,
+}
+
+/// Reads the files of an engine in its order, and then how its units start it: what comes later counts.
+pub(super) fn configuration(system: &System, engine: &Engine) -> Configuration {
+    let starts = starts(system, engine);
+    let conflict = starts.iter().find_map(|start| start.first_of(&engine.conflicting_options));
+    let mut all = Configuration { conflict, ..Configuration::default() };
+    all.add_files(system, engine, files(system, engine, &starts));
+    starts.iter().for_each(|start| all.add_start(engine, start));
+    all
+}
+
+/// The files that an engine reads, in its order, without those that they import.
+fn files(system: &System, engine: &Engine, starts: &[Start]) -> Vec<PathBuf> {
+    let options = &engine.start_options;
+    let config = path_in(starts, &options.config);
+    // The other files of the first are those that it writes itself, and the second has none.
+    if matches!(engine.form, EngineForm::Detects | EngineForm::Cdi) {
+        let patterns = engine.option_files.iter().map(|pattern| instead(pattern, engine.option_files.first(), config));
+        return patterns.flat_map(|pattern| matching(system, Path::new(&pattern))).collect();
+    }
+    let files: Vec<_> = match config {
+        Some(path) => vec![PathBuf::from(path)],
+        None => engine.configs().map(Path::to_path_buf).collect(),
+    };
+    // containerd reads what its file imports, and no folder without that.
+    if engine.form == EngineForm::Containerd {
+        return files;
+    }
+    let folders: Vec<_> = match path_in(starts, &options.parts) {
+        Some(folder) => vec![Path::new(folder)],
+        None => engine.parts().collect(),
+    };
+    let parts = folders.into_iter().flat_map(|folder| parts(system, engine, folder));
+    files.into_iter().chain(parts).collect()
+}
+
+/// The path that options of the command lines name.
+fn path_in<'s>(starts: &'s [Start], options: &[String]) -> Option<&'s str> {
+    let mut values = starts.iter().flat_map(|start| start.values(options)).map(|(_, value)| value);
+    values.rfind(|value| value.starts_with('/'))
+}
+
+/// A path that begins with that of the usual file, with another file in its place: `config.yaml.d/*.yaml`.
+fn instead(path: &str, usual: Option<&String>, file: Option<&str>) -> String {
+    let rest = usual.and_then(|usual| path.strip_prefix(usual.as_str()));
+    rest.zip(file).map_or_else(|| path.to_owned(), |(rest, file)| format!("{file}{rest}"))
+}
+
+/// The files that one of containerd imports. They are relative to its folder.
+fn imports(system: &System, path: &Path, patterns: &[String]) -> Vec<PathBuf> {
+    let folder = path.parent().unwrap_or(path);
+    patterns.iter().flat_map(|pattern| matching(system, &folder.join(pattern))).collect()
+}
+
+/// The name and the program of a runtime: `nvidia=/usr/bin/x` for Docker, `nvidia:/usr/bin/x:/run/x` for CRI-O.
+fn named_program(runtime: &str) -> Option<(&str, &str)> {
+    let (name, rest) = runtime.split_once(['=', ':'])?;
+    Some((name, rest.split(':').next().unwrap_or(rest)))
+}
+
+impl Configuration {
+    /// Adds these files, and those that they import, each once.
+    fn add_files(&mut self, system: &System, engine: &Engine, files: Vec<PathBuf>) {
+        let (mut left, mut seen) = (VecDeque::from(files), BTreeSet::new());
+        while let Some(path) = left.pop_front() {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let Some(text) = system.read_text(&path).ok().flatten() else { continue };
+            match Runtimes::of_read_file(engine.form, &text) {
+                Ok(found) if engine.form == EngineForm::Containerd => {
+                    left.extend(imports(system, &path, found.imports.as_deref().unwrap_or_default()));
+                    self.add(engine, &path, found);
+                }
+                Ok(found) => self.add(engine, &path, found),
+                Err(e) => {
+                    self.broken.push(BrokenConfig { engine: engine.id, path, why: e.to_string(), line: e.line() });
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, engine: &Engine, path: &Path, found: Runtimes) {
+        let is_written = [&engine.config, &engine.drop_in].into_iter().flatten().any(|file| Path::new(file) == path);
+        if engine.drop_in.is_some() && !is_written && found.programs.contains_key(NVIDIA_RUNTIME) {
+            self.runtime_in = Some(path.to_owned());
+        }
+        let of_file = |(name, program)| (name, (path.to_owned(), program));
+        self.runtimes.extend(found.programs.into_iter().map(of_file));
+        self.default = found.default.map(|name| (name, path.to_owned())).or(self.default.take());
+    }
+
+    fn add_start(&mut self, engine: &Engine, start: &Start) {
+        let options = &engine.start_options;
+        for (file, list) in start.values(&options.runtimes) {
+            for (name, program) in list.split(',').filter_map(named_program) {
+                self.runtimes.insert(name.to_owned(), (file.to_owned(), Some(program.to_owned())));
+            }
+        }
+        if let Some((file, name)) = start.values(&options.default_runtime).pop() {
+            self.default = Some((name.to_owned(), file.to_owned()));
+        }
+    }
+
+    /// The runtimes of NVIDIA's programs. If the version of the engine is not known, each of its own choices may be its default.
+    pub(super) fn nvidia_runtimes(&self, engine: &Engine, version: Option<AddOnVersion>) -> Vec<NvidiaRuntime> {
+        let own = engine.own_default_runtimes(version);
+        let default_in = |name: &str, path: &Path| match &self.default {
+            Some((default, file)) => (default == name).then(|| file.clone()),
+            None => own.contains(&name).then(|| path.to_owned()),
+        };
+        let undefined = self.default.iter().filter(|(name, _)| !self.runtimes.contains_key(name));
+        let undefined = undefined.map(|(name, path)| (name, path));
+        let defined = self.runtimes.iter().map(|(name, (path, _))| (name, path));
+        let all = defined.chain(undefined).filter(|(name, _)| self.is_nvidias(engine, name.as_str()));
+        let runtime = |(name, path): (&String, &PathBuf)| NvidiaRuntime {
+            engine: engine.id,
+            name: name.clone(),
+            path: path.clone(),
+            default_in: default_in(name.as_str(), path.as_path()),
+        };
+        all.map(runtime).collect()
+    }
+
+    /// Whether a runtime is one of NVIDIA's: by its program, or by its name if no file has the program.
+    fn is_nvidias(&self, engine: &Engine, name: &str) -> bool {
+        match self.runtimes.get(name) {
+            Some((_, Some(program))) => is_nvidia_runtime(program),
+            Some((_, None)) => name == NVIDIA_RUNTIME,
+            // Podman's may be a path.
+            None => name == NVIDIA_RUNTIME || is_nvidia_runtime(name) || is_found(engine, name),
+        }
+    }
+}
+
+/// Whether an engine gives this name to a program of NVIDIA's that it finds itself.
+fn is_found(engine: &Engine, name: &str) -> bool {
+    engine.found_runtimes.iter().any(|found| found == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::container_host;
+    use super::super::tests::{tree, write};
+    use super::*;
+    use crate::database::embedded;
+
+    /// The runtimes of a host with these programs and files: the engine's, the name, and the file that makes it the default.
+    fn runtimes(programs: &[&str], files: &[(&str, &str)]) -> Vec<(String, String, Option<String>)> {
+        let (_dir, system) = tree();
+        programs.iter().for_each(|program| write(&system, program, b"", 0o755));
+        files.iter().for_each(|(path, text)| write(&system, path, text.as_bytes(), 0o644));
+        let shown = |path: PathBuf| path.display().to_string();
+        let all = container_host(&system, &embedded(), None).runtimes.into_iter();
+        all.map(|found| (found.engine.to_string(), found.name, found.default_in.map(shown))).collect()
+    }
+
+    const CRIO: &str = "/etc/crio/crio.conf";
+    const CRIO_PART: &str = "/etc/crio/crio.conf.d/99-nvidia.toml";
+    const OF_CRIO: &str = "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
+
+    fn found(engine: &str, name: &str, default_in: Option<&str>) -> Vec<(String, String, Option<String>)> {
+        vec![(engine.to_owned(), name.to_owned(), default_in.map(str::to_owned))]
+    }
+
+    #[test]
+    fn crios_default_counts_in_whichever_file_it_is() {
+        let program = ["/usr/bin/crio"];
+        let default = "[crio.runtime]\ndefault_runtime = \"nvidia\"\n";
+        let early = "/etc/crio/crio.conf.d/10-crio.conf";
+        for file in [CRIO, early] {
+            let all = runtimes(&program, &[(file, default), (CRIO_PART, OF_CRIO)]);
+            assert_eq!(all, found("cri-o", "nvidia", Some(file)));
+        }
+        let whole = format!("{default}{OF_CRIO}");
+        let whole = whole.as_str();
+        assert_eq!(runtimes(&program, &[(CRIO, whole)]), found("cri-o", "nvidia", Some(CRIO)));
+        let later = default.replace("nvidia", "crun");
+        assert_eq!(runtimes(&program, &[(CRIO, whole), (early, later.as_str())]), found("cri-o", "nvidia", None));
+        assert_eq!(runtimes(&program, &[(CRIO_PART, OF_CRIO)]), found("cri-o", "nvidia", None));
+        assert_eq!(runtimes(&program, &[(CRIO, default)]), found("cri-o", "nvidia", Some(CRIO)), "without its table");
+        assert_eq!(runtimes(&[], &[(CRIO, whole)]), [], "CRI-O is not installed");
+    }
+
+    #[test]
+    fn a_default_counts_by_its_program() {
+        let daemon = "/etc/docker/daemon.json";
+        let docker = |text: &str| runtimes(&["/usr/bin/dockerd"], &[(daemon, text)]);
+        let cdi = r#"{"default-runtime": "x", "runtimes": {"x": {"path": "nvidia-container-runtime.cdi"}}}"#;
+        assert_eq!(docker(cdi), found("docker", "x", Some(daemon)));
+        assert_eq!(docker(&cdi.replace("nvidia-container-runtime.cdi", "crun")), []);
+        let other = r#"{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/crun"}}}"#;
+        assert_eq!(docker(other), [], "it is NVIDIA's by its name alone");
+        let unit = "/etc/systemd/system/docker.service.d/override.conf";
+        let command = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd --add-runtime=gpu=/usr/bin/nvidia-container-runtime \\\n  --default-runtime=gpu\n";
+        assert_eq!(runtimes(&["/usr/bin/dockerd"], &[(unit, command)]), found("docker", "gpu", Some(unit)));
+        let again = format!("{command}ExecStart=\nExecStart=/usr/bin/dockerd\n");
+        assert_eq!(runtimes(&["/usr/bin/dockerd"], &[(unit, again.as_str())]), [], "the empty one takes it back");
+    }
+
+    #[test]
+    fn a_default_counts_in_the_variables_of_a_unit() {
+        let docker = |files: &[(&str, &str)]| runtimes(&["/usr/bin/dockerd"], files);
+        let unit =
+            "[Service]\nEnvironmentFile=-/etc/default/docker\nExecStart=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS\n";
+        let unit = ("/lib/systemd/system/docker.service", unit);
+        let daemon = r#"{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}"#;
+        let daemon = ("/etc/docker/daemon.json", daemon);
+        let set = ("/etc/default/docker", "DOCKER_OPTS=\"--default-runtime=nvidia\"\n");
+        assert_eq!(docker(&[unit, daemon]), found("docker", "nvidia", None));
+        assert_eq!(docker(&[unit, daemon, set]), found("docker", "nvidia", Some("/etc/default/docker")));
+        let crio = |files: &[(&str, &str)]| runtimes(&["/usr/bin/crio"], files);
+        let unit = "[Service]\nEnvironmentFile=-/etc/sysconfig/crio\nExecStart=/usr/bin/crio $CRIO_CONFIG_OPTIONS\n";
+        let unit = ("/usr/lib/systemd/system/crio.service", unit);
+        let set = ("/etc/sysconfig/crio", "CONTAINER_DEFAULT_RUNTIME=nvidia\n");
+        let table = (CRIO_PART, OF_CRIO);
+        assert_eq!(crio(&[unit, table, set]), found("cri-o", "nvidia", Some("/etc/sysconfig/crio")));
+        let both =
+            ("/etc/sysconfig/crio", "CONTAINER_DEFAULT_RUNTIME=nvidia\nCRIO_CONFIG_OPTIONS=--default-runtime=crun\n");
+        assert_eq!(crio(&[unit, table, both]), found("cri-o", "nvidia", None), "the option counts more");
+    }
+
+    #[test]
+    fn crios_own_default_goes_by_its_version() {
+        let of = |name: &str, version: &str| {
+            let record = format!("Package: cri-o\nStatus: install ok installed\nVersion: {version}\n\n");
+            let table = OF_CRIO.replace("runtimes.nvidia", &format!("runtimes.{name}"));
+            let files = [("/var/lib/dpkg/status", record.as_str()), (CRIO_PART, table.as_str())];
+            runtimes(&["/usr/bin/crio"], &files)
+        };
+        assert_eq!(of("crun", "1.33.0-1.1"), found("cri-o", "crun", Some(CRIO_PART)));
+        assert_eq!(of("runc", "1.33.0-1.1"), found("cri-o", "runc", None));
+        assert_eq!(of("runc", "1.30.14-1.1"), found("cri-o", "runc", Some(CRIO_PART)));
+    }
+
+    #[test]
+    fn crios_command_line_has_runtimes_and_other_files() {
+        let unit = "/etc/systemd/system/crio.service";
+        let crio = |options: &str, files: &[(&str, &str)]| {
+            let command = format!("[Service]\nExecStart=/usr/bin/crio {options}\n");
+            runtimes(&["/usr/bin/crio"], &[&[(unit, command.as_str())][..], files].concat())
+        };
+        let options =
+            "--default-runtime gpu --runtimes gpu:/usr/bin/nvidia-container-runtime:/run/x,x:/usr/bin/crun:/run/y";
+        assert_eq!(crio(options, &[]), found("cri-o", "gpu", Some(unit)));
+        let default = format!("[crio.runtime]\ndefault_runtime = \"nvidia\"\n{OF_CRIO}");
+        let [file, part] = [("/opt/crio.conf", default.as_str()), ("/opt/crio.d/a/1.conf", default.as_str())];
+        assert_eq!(crio("--config /opt/crio.conf", &[file]), found("cri-o", "nvidia", Some(file.0)));
+        assert_eq!(crio("--config-dir=/opt/crio.d", &[part]), found("cri-o", "nvidia", Some(part.0)));
+        assert_eq!(crio("--config /opt/other --config-dir /opt/other.d", &[(CRIO, default.as_str()), part]), []);
+    }
+
+    #[test]
+    fn containerd_reads_what_its_file_imports() {
+        let main = "/etc/containerd/config.toml";
+        let part = "/etc/containerd/conf.d/99-nvidia.toml";
+        let runc = "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.runc.options]\nBinaryName = \"nvidia-container-runtime\"\n";
+        let with = |files: &[(&str, &str)]| runtimes(&["/usr/bin/containerd"], files);
+        assert_eq!(with(&[(main, runc)]), found("containerd", "runc", Some(main)));
+        let imports = "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n";
+        assert_eq!(with(&[(main, imports), (part, runc)]), found("containerd", "runc", Some(part)));
+        assert_eq!(with(&[(main, "version = 3\nimports = [\"other/*.toml\"]\n"), (part, runc)]), []);
+        assert_eq!(with(&[(main, "version = 3\nimports = [\"conf.d/99-nvidia.toml\"]\n"), (part, runc)]).len(), 1);
+        assert_eq!(with(&[(main, "version = 2\n"), (part, runc)]), [], "it imports nothing");
+        assert_eq!(with(&[(part, runc)]), [], "nothing imports it");
+        let [other, next] = ["/etc/cd.d/a.toml", "/etc/cd.d/more/b.toml"];
+        let [to_other, to_next] = ["imports = [\"/etc/cd.d/*.toml\"]\n", "imports = [\"more/b.toml\", \"a.toml\"]\n"];
+        assert_eq!(with(&[(main, to_other), (other, to_next), (next, runc)]), found("containerd", "runc", Some(next)));
+        let unit = (
+            "/etc/systemd/system/containerd.service",
+            "[Service]\nExecStart=/usr/bin/containerd -c /etc/cd.d/a.toml\n",
+        );
+        assert_eq!(with(&[unit, (other, runc)]), found("containerd", "runc", Some(other)));
+        assert_eq!(with(&[unit, (main, runc)]), [], "the unit names another file");
+    }
+
+    #[test]
+    fn the_default_of_k3s_and_rke2_is_an_option() {
+        let unit = "/etc/systemd/system/k3s.service";
+        let k3s = |options: &str, files: &[(&str, &str)]| {
+            let command = format!("[Service]\nExecStart=/usr/local/bin/k3s \\\n    server \\\n{options}\n");
+            runtimes(&["/usr/local/bin/k3s"], &[&[(unit, command.as_str())][..], files].concat())
+        };
+        let option = "\t'--default-runtime' \\\n\t'nvidia' \\\n";
+        assert_eq!(k3s("", &[]), []);
+        assert_eq!(k3s(option, &[]), found("k3s", "nvidia", Some(unit)));
+        let [config, part] = ["/etc/rancher/k3s/config.yaml", "/etc/rancher/k3s/config.yaml.d/1.yaml"];
+        let default = "token: secret\ntls-san:\n  - a.example\ndefault-runtime: nvidia-experimental\n";
+        for file in [config, part] {
+            assert_eq!(k3s("", &[(file, default)]), found("k3s", "nvidia-experimental", Some(file)));
+        }
+        assert_eq!(k3s("", &[(config, default), (part, "default-runtime: crun\n")]), [], "the later file counts");
+        assert_eq!(k3s("--default-runtime=crun", &[(config, default)]), [], "the option counts more");
+        assert_eq!(k3s("", &[(config, "# nothing\n"), (part, "")]), []);
+        let other = "/opt/k3s.yaml";
+        assert_eq!(k3s("--config /opt/k3s.yaml", &[(config, default)]), []);
+        assert_eq!(k3s("-c /opt/k3s.yaml", &[(other, default)]), found("k3s", "nvidia-experimental", Some(other)));
+        let beside = "/opt/k3s.yaml.d/x.yaml";
+        assert_eq!(k3s("-c /opt/k3s.yaml", &[(beside, default)]), found("k3s", "nvidia-experimental", Some(beside)));
+        let config = "/etc/rancher/rke2/config.yaml";
+        let all = runtimes(&["/usr/local/bin/rke2"], &[(config, "default-runtime: \"nvidia\"\n")]);
+        assert_eq!(all, found("rke2", "nvidia", Some(config)));
+        let unit = "[Service]\nEnvironmentFile=-/etc/default/%N\nExecStart=/usr/local/bin/rke2 server\n";
+        let unit = ("/usr/local/lib/systemd/system/rke2-server.service", unit);
+        let variable = ("/etc/default/rke2-server", "RKE2_CONFIG_FILE=/opt/rke2.yaml\n");
+        let files = [unit, variable, ("/opt/rke2.yaml", "default-runtime: nvidia\n")];
+        assert_eq!(runtimes(&["/usr/local/bin/rke2"], &files), found("rke2", "nvidia", Some("/opt/rke2.yaml")));
+    }
+
+    #[test]
+    fn podmans_default_is_a_name_or_a_path() {
+        let podman = |files: &[(&str, &str)]| runtimes(&["/usr/bin/podman"], files);
+        let table = "[engine.runtimes]\ngpu = [\"/usr/bin/nvidia-container-runtime\", \"/opt/x\"]\n";
+        let default = format!("[engine]\nruntime = \"gpu\"\n{table}");
+        for file in [
+            "/usr/share/containers/containers.conf",
+            "/etc/containers/containers.conf",
+            "/etc/containers/containers.conf.d/a.conf",
+        ] {
+            assert_eq!(podman(&[(file, default.as_str())]), found("podman", "gpu", Some(file)));
+        }
+        let main = "/etc/containers/containers.conf";
+        assert_eq!(podman(&[(main, table)]), found("podman", "gpu", None));
+        let path = "/usr/bin/nvidia-container-runtime";
+        let by_path = format!("[engine]\nruntime = \"{path}\"\n");
+        assert_eq!(podman(&[(main, by_path.as_str())]), found("podman", path, Some(main)));
+        let crun = ("/etc/containers/containers.conf.d/b.conf", "[engine]\nruntime = \"crun\"\n");
+        assert_eq!(podman(&[(main, default.as_str()), crun]), found("podman", "gpu", None));
+        assert_eq!(podman(&[("/etc/containers/containers.conf.d/a.txt", default.as_str())]), []);
+    }
+
+    #[test]
+    fn files_that_an_engine_cannot_read_are_named() {
+        let (_dir, system) = tree();
+        for program in ["/usr/bin/crio", "/usr/bin/dockerd"] {
+            write(&system, program, b"", 0o755);
+        }
+        write(&system, "/etc/crio/crio.conf.d/10-x.conf", b"[crio\n", 0o644);
+        write(&system, "/etc/docker/daemon.json", b"{\n  \"a\": 1,\n}", 0o644);
+        let broken = container_host(&system, &embedded(), None).broken;
+        let named: Vec<_> = broken.iter().map(|of| (of.engine.as_str(), of.path.to_str(), of.line)).collect();
+        let daemon = ("docker", Some("/etc/docker/daemon.json"), Some(3));
+        assert_eq!(named, [daemon, ("cri-o", Some("/etc/crio/crio.conf.d/10-x.conf"), Some(1))]);
+    }
+}
