@@ -164,9 +164,10 @@ impl From<JournalError> for Failure {
     fn from(e: JournalError) -> Self {
         match e {
             JournalError::Io(_) => Self::Blocked(e.to_string()),
-            JournalError::Altered(_) | JournalError::Newer(_) | JournalError::Senseless(..) => {
-                Self::Integrity(e.to_string())
-            }
+            JournalError::Altered(_)
+            | JournalError::Incomplete
+            | JournalError::Newer(_)
+            | JournalError::Senseless(..) => Self::Integrity(e.to_string()),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The write-ahead journal: each change and its undo are on the disk before it happens. Each record is
-//! a line with a sum of its own; a last line that a power cut tore is recognised and cut off. What stands where is a fold
-//! over the records; there is no second file to disagree with them.
+//! a line with a checksum of it and of the record before it; a last line that a power cut tore is recognised and cut off. What
+//! stands where is a fold over the records; there is no second file to disagree with them.
 
+use super::result::{self, Ending};
 use crate::cache::BUNDLES;
 use crate::operation::Operation;
 use crate::operation::undo::Undo;
 use crate::operation::valid::path;
-use crate::paths::{BACKUPS, JOURNAL, RESULT};
+use crate::paths::{BACKUPS, JOURNAL, PLAN, RESULT};
 use crate::plan::Plan;
 use crate::sum::sha256;
 use crate::system::{System, is_absent};
@@ -14,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The version of its records; one that is newer is refused, not misread.
-pub const VERSION: u32 = 2;
+/// The version of its records; one that is newer is refused, not misread. Since version 3, the checksum of a record covers that
+/// of the record before it.
+pub const VERSION: u32 = 3;
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -132,9 +134,12 @@ pub enum JournalError {
     /// The file cannot be read or written.
     #[error("cannot use the journal {JOURNAL}: {0}")]
     Io(#[from] io::Error),
-    /// A record is not what was written, and no power cut left it so.
-    #[error("record {0} of the journal {JOURNAL} was altered")]
+    /// A record is not what was written, or the one before it is missing, and no power cut left it so.
+    #[error("record {0} of the journal {JOURNAL} was altered, or the one before it was removed")]
     Altered(usize),
+    /// Records at its end are missing, and no power cut took them.
+    #[error("the journal {JOURNAL} ends too early: {PLAN} and {RESULT} report more than its records do")]
+    Incomplete,
     /// A record is whole, and says what gpusetup never notes.
     #[error("record {0} of the journal {JOURNAL} makes no sense: {1}")]
     Senseless(usize, String),
@@ -152,11 +157,64 @@ pub struct Journal {
     events: Vec<Event>,
     /// The bytes of the records that are whole: what is behind them was torn by a power cut, and is cut off.
     length: u64,
+    chain: Chain,
+}
+
+/// The checksums of the records so far.
+#[derive(Debug, Default)]
+struct Chain {
+    /// That of the last record; empty before the first.
+    last: String,
+    /// Whether one covers the record before it, as those of older versions do not.
+    is_linked: bool,
+}
+
+impl Chain {
+    /// The checksum of a record that follows.
+    fn sum_of(&self, json: &str) -> String {
+        sha256(format!("{}{json}", self.last))[..16].to_owned()
+    }
+
+    fn push(&mut self, sum: String) {
+        // That of the first record is the same in all versions.
+        self.is_linked |= !self.last.is_empty();
+        self.last = sum;
+    }
+
+    /// Whether a record with this checksum follows; if so, it is the last now.
+    fn accepts(&mut self, sum: &str, json: &str) -> bool {
+        if sum == self.sum_of(json) {
+            self.push(sum.to_owned());
+            return true;
+        }
+        let is_older = !self.is_linked && sum == Self::default().sum_of(json);
+        if is_older {
+            self.last = sum.to_owned();
+        }
+        is_older
+    }
+}
+
+/// What runs leave beside the journal.
+struct Traces {
+    /// Whether a plan was saved, after the first record of its run.
+    has_plan: bool,
+    /// The fingerprint of the plan that was carried out to its end, in the result written after the last record.
+    done: Option<String>,
+}
+
+impl Traces {
+    fn of(on: &System) -> Self {
+        let result = result::status(on).ok().flatten().filter(|result| result.state == Ending::Done);
+        Self { has_plan: on.exists(PLAN), done: result.and_then(|result| result.fingerprint) }
+    }
 }
 
 impl Journal {
     /// Reads it; none is an empty one.
     pub fn open(on: &System) -> Result<Self, JournalError> {
+        // Read first: a run may be adding records.
+        let traces = Traces::of(on);
         let bytes = match on.read(JOURNAL) {
             Ok(bytes) => bytes,
             Err(e) if is_absent(&e) => return Ok(Self::default()),
@@ -165,7 +223,7 @@ impl Journal {
         let mut journal = Self::default();
         let lines: Vec<_> = bytes.split_inclusive(|b| *b == b'\n').collect();
         for (n, line) in lines.iter().enumerate() {
-            let read = line.strip_suffix(b"\n").ok_or(None).and_then(record);
+            let read = line.strip_suffix(b"\n").ok_or(None).and_then(|line| record(line, &mut journal.chain));
             match read {
                 Ok(Event::Run { version, .. }) if version > VERSION => return Err(JournalError::Newer(version)),
                 Ok(event) => {
@@ -179,7 +237,30 @@ impl Journal {
             }
             journal.length += line.len() as u64;
         }
-        Ok(journal)
+        if journal.lacks_records_of(&traces) { Err(JournalError::Incomplete) } else { Ok(journal) }
+    }
+
+    fn lacks_records_of(&self, traces: &Traces) -> bool {
+        match &traces.done {
+            _ if self.events.is_empty() => traces.has_plan,
+            Some(done) => {
+                self.open_apply().is_some_and(|open| open.plan.fingerprint() == *done) && !self.has_finished(done)
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a run of the plan with this fingerprint ever came to its end.
+    fn has_finished(&self, fingerprint: &str) -> bool {
+        let mut is_its_run = false;
+        self.events.iter().any(|event| match event {
+            Event::Run { plan, .. } => {
+                is_its_run = plan.fingerprint() == fingerprint;
+                false
+            }
+            Event::Finished {} => is_its_run,
+            _ => false,
+        })
     }
 
     /// Appends a record; it is on the disk when this returns.
@@ -187,12 +268,14 @@ impl Journal {
         // What would be refused when it is read must not be begun: nobody could take it back.
         event.valid().map_err(|why| JournalError::Senseless(self.events.len() + 1, why))?;
         let json = serde_json::to_string(&event).map_err(io::Error::from)?;
-        let line = format!("{} {json}\n", &sha256(&json)[..16]);
+        let sum = self.chain.sum_of(&json);
+        let line = format!("{sum} {json}\n");
         if let Some(folder) = Path::new(JOURNAL).parent() {
             on.make_directories(folder, 0o700)?;
         }
         on.append(JOURNAL, self.length, line.as_bytes(), 0o600)?;
         self.length += line.len() as u64;
+        self.chain.push(sum);
         self.events.push(event);
         Ok(())
     }
@@ -370,11 +453,11 @@ impl Event {
     }
 }
 
-/// The record in a line; what it is not, with the version where at least that can be read.
-fn record(line: &[u8]) -> Result<Event, Option<u32>> {
+/// The record in a line that follows others; what it is not, with the version where at least that can be read.
+fn record(line: &[u8], chain: &mut Chain) -> Result<Event, Option<u32>> {
     let text = std::str::from_utf8(line).map_err(|_| None)?;
     let (sum, json) = text.split_once(' ').ok_or(None)?;
-    if sum != &sha256(json)[..16] {
+    if !chain.accepts(sum, json) {
         return Err(None);
     }
     serde_json::from_str(json).map_err(|_| {
@@ -408,6 +491,7 @@ impl<'a> Run<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apply::account::{Account, save};
     use crate::apply::sample::plan_of;
     use crate::operation::Remove;
 
@@ -508,6 +592,61 @@ mod tests {
         let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }])).expect("text");
         on.write(JOURNAL, text.replacen("\"/a\"", "\"/b\"", 1).as_bytes(), 0o600).expect("written");
         assert!(matches!(Journal::open(&on), Err(JournalError::Altered(2))));
+    }
+
+    #[test]
+    fn a_removed_record_is_noticed() {
+        let (on, _dir) = host();
+        let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }, Event::Finished {}]));
+        let text = text.expect("text");
+        let lines: Vec<_> = text.split_inclusive('\n').collect();
+        for gone in 0..lines.len() - 1 {
+            let left = [&lines[..gone], &lines[gone + 1..]].concat().concat();
+            on.write(JOURNAL, left.as_bytes(), 0o600).expect("written");
+            let refused = Journal::open(&on);
+            assert!(matches!(refused, Err(JournalError::Altered(n)) if n == gone + 1), "{gone}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn records_of_older_versions_are_read_until_a_newer_one() {
+        let (on, _dir) = host();
+        let older = |event: &Event| {
+            let json = serde_json::to_string(event).expect("text");
+            format!("{} {json}\n", &sha256(&json)[..16])
+        };
+        let first = [run(), intent("/a"), Event::Done { at: AT }].iter().map(older).collect::<String>();
+        on.make_directories("/var/lib/gpusetup", 0o700).expect("made");
+        on.write(JOURNAL, first.as_bytes(), 0o600).expect("written");
+        let both = written(&on, &[Event::Finished {}]);
+        assert_eq!(Journal::open(&on).expect("readable").events().len(), 4);
+        let after = [&both[..], older(&run()).as_bytes()].concat();
+        on.write(JOURNAL, &after, 0o600).expect("written");
+        assert!(matches!(Journal::open(&on), Err(JournalError::Altered(5))));
+    }
+
+    #[test]
+    fn a_journal_with_less_than_its_run_left_is_refused() {
+        let (on, _dir) = host();
+        let whole = written(&on, &[run(), intent("/a"), Event::Done { at: AT }, Event::Finished {}]);
+        let Event::Run { plan, .. } = run() else { panic!("a run") };
+        let cut = |bytes: &[u8]| {
+            on.write(JOURNAL, bytes, 0o600).expect("written");
+            Journal::open(&on)
+        };
+        let first = whole.iter().position(|byte| *byte == b'\n').expect("lines") + 1;
+        assert!(cut(&[]).is_ok() && cut(&whole[..300]).is_ok(), "a power cut in the first record");
+        save(&on, PLAN, &plan).expect("saved");
+        assert!(cut(&whole[..first]).is_ok(), "a run that was killed");
+        let mut account = Account::open();
+        account.plan(&plan);
+        account.close(&on, Ending::Done, None).expect("written");
+        for length in [0, 300, first, whole.len() - 1] {
+            let refused = cut(&whole[..length]);
+            assert!(matches!(refused, Err(JournalError::Incomplete)), "{length}: {refused:?}");
+        }
+        let again = cut(&whole).map(|_| written(&on, &[run()])).expect("whole");
+        assert!(cut(&again).is_ok(), "the same plan is run again, and has no result of its own yet");
     }
 
     #[test]

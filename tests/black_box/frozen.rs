@@ -233,7 +233,7 @@ fn formats_of_a_newer_gpusetup_are_refused_with_what_to_do() {
     fs::write(&journal, format!("{} {record}\n{rest}", &sha256(&record)[..16])).expect("written");
     for command in [&["status"][..], &["resume", "--yes"], &["rollback", "--yes"]] {
         let ran = tree.run(command);
-        assert!(ran.code == 10 && ran.err.contains("version 9; this one reads 2"), "{}{}", ran.out, ran.err);
+        assert!(ran.code == 10 && ran.err.contains("version 9; this one reads 3"), "{}{}", ran.out, ran.err);
         assert!(ran.err.contains("use that gpusetup"), "{}", ran.err);
     }
 }

@@ -256,9 +256,22 @@ fn a_journal_that_cannot_be_read_is_no_empty_one() {
     let damaged = journal.replacen("\"event\"", "\"evenr\"", 1);
     let json = r#"{"event":"run","version":99}"#;
     let newer = format!("{} {json}\n", &gpusetup::sum::sha256(json)[..16]);
-    for (text, says) in [(damaged, "was altered"), (newer, "newer gpusetup")] {
+    let shorter: String =
+        journal.split_inclusive('\n').enumerate().filter(|(n, _)| *n != 1).map(|(_, line)| line).collect();
+    let cut = journal[..300].to_owned();
+    let only_begun: String = journal.split_inclusive('\n').take(1).collect();
+    for (text, says) in [
+        (damaged, "was altered"),
+        (shorter, "record 2 of the journal"),
+        (cut, "ends too early"),
+        (only_begun, "ends too early"),
+        (String::new(), "ends too early"),
+        (newer, "newer gpusetup"),
+    ] {
         fs::write(bench.state("journal"), &text).expect("written");
-        for command in [&["status"][..], &["status", "--json"], &["resume", "--yes"], &["reboot-required"]] {
+        for command in
+            [&["status"][..], &["status", "--json"], &["resume", "--yes"], &["rollback", "--yes"], &["reboot-required"]]
+        {
             let ran = bench.tree.run(command);
             assert!(ran.code == 10 && ran.err.contains(says), "{command:?}: {} {}{}", ran.code, ran.out, ran.err);
         }
