@@ -15,6 +15,9 @@ const OF_APPTAINER: [&str; 5] = [
     "APPTAINERENV_NVIDIA_VISIBLE_DEVICES",
 ];
 
+/// The variables that are the same as `--nv` and `--nvccli` (cmd/internal/cli/action_flags.go, `EnvKeys`).
+const OF_OPTIONS: [&str; 4] = ["APPTAINER_NV", "APPTAINER_NVCCLI", "SINGULARITY_NV", "SINGULARITY_NVCCLI"];
+
 /// What is said of indexes that CUDA counts.
 const ORDER: &str = "CUDA numbers the GPUs by their speed without CUDA_DEVICE_ORDER=PCI_BUS_ID, the other engines by their PCI \
                      addresses: with different GPUs in the host, compare the numbers";
@@ -26,8 +29,8 @@ const BY_ITSELF: &str = "Apptainer mounts the home directory, /tmp and the worki
 
 /// The request of a command line of Apptainer's or Singularity's.
 pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> {
-    let has_gpus = line.flags.iter().any(|flag| ["--nv", "--nvccli"].contains(&flag.name.as_str()));
-    if !has_gpus {
+    let has_option = line.flags.iter().any(|flag| ["--nv", "--nvccli"].contains(&flag.name.as_str()));
+    if !has_option && !has_variable(variables) {
         let mut unreadable = Unreadable::new("the command line asks for no GPU").hint("Apptainer gives GPUs with --nv");
         unreadable.tries.push(with_nv(&line));
         return Err(unreadable);
@@ -90,11 +93,17 @@ pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unre
     }
     line.verb = vec![Word::of("run")];
     let name = |word: &Word| word.text.split('=').next().unwrap_or_default().to_owned();
-    line.before.retain(|word| !OF_APPTAINER.contains(&&*name(word)));
+    line.before.retain(|word| !OF_APPTAINER.iter().chain(&OF_OPTIONS).any(|known| *known == name(word)));
     let requirements = line.flags.iter().filter_map(Flag::variable).filter(|(name, _)| is_requirement(name));
     let requirements = requirements.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
     let request = Request { requirements, ..Request::of(gpus) };
     Ok(Asked { line, request, from: "apptainer", notes, is_mistaken: false })
+}
+
+/// Whether a variable asks for GPUs, by a value that Go's `strconv.ParseBool` takes.
+fn has_variable(variables: &Variables) -> bool {
+    let is_true = |value: &String| ["1", "t", "T", "true", "True", "TRUE"].contains(&value.trim());
+    OF_OPTIONS.iter().any(|name| variables.get(*name).is_some_and(is_true))
 }
 
 /// The same command line with all GPUs.

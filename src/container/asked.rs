@@ -67,6 +67,17 @@ impl CommandLine {
         self.flags.iter().rfind(|flag| flag.name == ENTRYPOINT)
     }
 
+    /// Whether the container gets all variables of the caller: Apptainer's does, and Podman's with `--env-host`.
+    pub fn passes_environment(&self) -> bool {
+        let passes = |flag: &Flag| flag.name == "--env-host" && flag.value.as_deref() != Some("false");
+        self.engine == Engine::Apptainer || self.flags.iter().any(passes)
+    }
+
+    /// Whether an option sets or passes on this variable.
+    pub fn names_variable(&self, name: &str) -> bool {
+        self.flags.iter().filter_map(Flag::variable).any(|(named, _)| named == name)
+    }
+
     /// The whole command that runs in place of the image's entrypoint, if the request names it: what other programs call it.
     pub fn whole_command(&self) -> Option<Vec<Word>> {
         let program = self.entrypoint()?.value_word();

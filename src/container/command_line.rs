@@ -27,7 +27,30 @@ pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
     let engine = Engine::named(&program.text).ok_or_else(|| unknown_program(&program.text))?;
     let Command { global, verb, behind } = command(engine, &rest[1..])?;
     let line = CommandLine { before, global, verb, ..options(behind, engine) };
-    if engine == Engine::Apptainer { apptainer::asked(line, &variables) } else { asked(line, &variables) }
+    if engine == Engine::Apptainer {
+        return apptainer::asked(line, &variables);
+    }
+    let said = said_of_unpassed(&line, &variables);
+    match asked(line, &variables) {
+        Ok(mut asked) => {
+            asked.notes.extend(said);
+            Ok(asked)
+        }
+        Err(e) => Err(said.into_iter().fold(e, Unreadable::hint)),
+    }
+}
+
+/// What is said of variables for GPUs before a program that does not give the container the variables of its caller.
+fn said_of_unpassed(line: &CommandLine, variables: &Variables) -> Vec<String> {
+    let is_about_gpus = |name: &str| name.starts_with("CUDA_") || name.starts_with("NVIDIA_");
+    let is_passed = |name: &str| line.passes_environment() || line.names_variable(name);
+    let unpassed = variables.iter().filter(|(name, _)| is_about_gpus(name) && !is_passed(name));
+    let said = |(name, value): (&String, &String)| {
+        format!(
+            "{name}={value} has no effect before the program: the container gets only the variables that -e passes on"
+        )
+    };
+    unpassed.map(said).collect()
 }
 
 /// Refuses `–gpus`: web pages make a dash of two hyphens, and engines take the word for an image or an argument.
@@ -49,11 +72,7 @@ fn not_typographic(words: &[Word]) -> Result<(), Unreadable> {
 fn beginning(words: &[Word]) -> (Vec<Word>, Variables, &[Word]) {
     let (mut kept, mut variables, mut at) = (Vec::new(), Variables::new(), 0);
     while let Some(word) = words.get(at) {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let assigned = word.text.split_once('=').filter(|(name, _)| {
-            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_name)
-        });
-        match (assigned, word.text.as_str()) {
+        match (word.assigned(), word.text.as_str()) {
             (Some((name, value)), _) => {
                 variables.insert(name.to_owned(), value.to_owned());
                 if name != "NV_GPU" {

@@ -38,7 +38,7 @@ pub struct CheckedImage {
     pub from: String,
     /// Whether the host runs it.
     pub answer: ImageAnswer,
-    /// The CUDA in the image. Null if nothing in it is CUDA.
+    /// The CUDA in the image. Null if nothing says which one it has, if any.
     pub cuda: Option<String>,
     /// What the image demands, by the names of its variables.
     pub requirements: BTreeMap<String, String>,
@@ -100,11 +100,19 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
         };
         return Judgement::new(ImageAnswer::Unknown, reason);
     }
+    let own_driver = own_driver(image, host);
     if needs.cuda.is_empty() && needs.demands.is_empty() {
-        return without_cuda(name, image);
+        return match own_driver {
+            Some(reason) => Judgement::new(ImageAnswer::Unknown, reason),
+            None => without_cuda(name, image),
+        };
     }
     let Some(driver) = &host.driver else { return without_driver(needs, host, database) };
     let mut judgement = on_driver(needs, driver, host, database);
+    if let Some(reason) = own_driver {
+        judgement.answer = judgement.answer.max(ImageAnswer::Unknown);
+        judgement.reasons.push(reason);
+    }
     if host.starters.lacks_toolkit {
         judgement = without_toolkit(judgement, host);
     }
@@ -114,6 +122,19 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
             .insert(0, format!("the image has CUDA {}: {file}", needs.cuda_text.as_deref().unwrap_or("?")));
     }
     judgement
+}
+
+/// What is said of another driver in the image than the host's, in a folder of the system's libraries. The container toolkit
+/// fails if a file that it mounts is a symbolic link there (libnvidia-container, `file_create` in src/utils.c). If it does not,
+/// `ldconfig` chooses between the two drivers.
+fn own_driver(image: &Image, host: &Host) -> Option<String> {
+    let (version, file) = image.contents.as_ref()?.system_driver.as_ref()?;
+    let is_hosts = host.driver.as_ref().is_some_and(|driver| driver.releases == [*version]);
+    let reason = format!(
+        "the image has a library of driver {version}, {file}: the container may not start, or use it instead of the host's. \
+         Build the image without the driver's packages"
+    );
+    (!is_hosts).then_some(reason)
 }
 
 /// The judgement where engines cannot give their containers GPUs yet.
@@ -163,6 +184,10 @@ fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement>
 }
 
 fn without_cuda(name: &str, image: &Image) -> Judgement {
+    if let Some(file) = image.contents.as_ref().and_then(|contents| contents.unversioned.as_ref()) {
+        let reason = format!("{file} is a library for CUDA, and nothing in the image says for which version");
+        return Judgement::new(ImageAnswer::Unknown, reason);
+    }
     if image.contents.is_some() {
         let reason = "neither its configuration nor the name of a file says that it has CUDA: any driver will do, unless a \
                       program has CUDA linked into it";

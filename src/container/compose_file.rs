@@ -1,6 +1,7 @@
 //! Services of Compose files.
 
 use super::asked::{Asked, is_requirement};
+use super::compose_values::unquoted;
 use super::compose_words;
 use super::file_part::{Named, Variable, asked, of_part, of_variables, texts};
 use super::left_out;
@@ -9,11 +10,28 @@ use super::shell_words::Word;
 use super::unreadable::Unreadable;
 use serde_json::{Map, Value};
 
-/// The services that ask for GPUs, and those that ask in a way that is not read.
-pub fn services(all: &Map<String, Value>, unread: &mut Vec<Unreadable>) -> Result<Vec<Named>, Unreadable> {
+/// The refusal of other files that a Compose file includes. Their services are not read.
+pub fn included(file: &Value) -> Option<Unreadable> {
+    let path = |entry: &Value| match entry {
+        Value::String(path) => path.clone(),
+        _ => texts(entry.get("path")).join(", "),
+    };
+    let paths: Vec<_> = file.get("include")?.as_array()?.iter().map(path).collect();
+    let says = || format!("the services of included files are not read: {}", paths.join(", "));
+    (!paths.is_empty()).then(|| written_out(says()))
+}
+
+/// The services that ask for GPUs, and those that ask in a way that is not read. `typed` are the same services with numbers
+/// and truth values.
+pub fn services(
+    all: &Map<String, Value>,
+    typed: Option<&Value>,
+    unread: &mut Vec<Unreadable>,
+) -> Result<Vec<Named>, Unreadable> {
     let mut found = Vec::new();
     for (name, service) in all {
-        let asked = self::service(service).map_err(|e| of_part("service", name, e))?;
+        let typed = typed.and_then(|all| all.get(name));
+        let asked = self::service(service, typed).map_err(|e| of_part("service", name, e))?;
         if asked.is_none() && service.pointer("/deploy/resources/reservations/generic_resources").is_some() {
             let says = format!("service {name} has generic_resources, which only Docker Swarm reads");
             unread.push(Unreadable::new(says).hint("for Compose, use deploy.resources.reservations.devices or gpus"));
@@ -24,17 +42,22 @@ pub fn services(all: &Map<String, Value>, unread: &mut Vec<Unreadable>) -> Resul
 }
 
 /// What a service asks for; none if it asks for no GPU.
-fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
+fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unreadable> {
     let Some(keys) = service.as_object() else { return Ok(None) };
     if keys.contains_key("extends") {
         return Err(written_out("it extends another service, so its own keys do not say what it asks for".to_owned()));
     }
-    let variables = environment(keys.get("environment"));
+    let mut notes = Vec::new();
+    let typed_variables = typed.and_then(|typed| typed.get("environment"));
+    let variables = environment(keys.get("environment"), typed_variables, &mut notes)?;
     let reservations = service.pointer("/deploy/resources/reservations/devices").and_then(Value::as_array);
-    let (mut all, mut left_out) = (Vec::new(), left_out::of_service(service));
-    for entry in reservations.into_iter().flatten() {
+    let (mut all, mut left_out, mut mistakes) = (Vec::new(), left_out::of_service(service), Vec::new());
+    for (index, entry) in reservations.into_iter().flatten().enumerate() {
         if is_nvidias(entry) {
             all.push(reservation(entry)?);
+            let typed = typed.and_then(|typed| typed.pointer("/deploy/resources/reservations/devices")?.get(index));
+            mistakes.extend(mistaken_ids(entry, typed));
+            mistakes.extend(without_capabilities(entry));
         } else {
             let ids = texts(entry.get("device_ids")).join(", ");
             let driver = entry.get("driver").and_then(Value::as_str).unwrap_or("no driver");
@@ -46,8 +69,9 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
         None | Some(Value::Null) => {}
         Some(Value::String(word)) if word == "all" => all.push((Gpus::All, None)),
         Some(Value::Array(entries)) => {
-            for entry in entries {
+            for (index, entry) in entries.iter().enumerate() {
                 all.push(reservation(entry)?);
+                mistakes.extend(mistaken_ids(entry, typed.and_then(|typed| typed.get("gpus")?.get(index))));
             }
         }
         Some(other) => return Err(no_list(other)),
@@ -59,10 +83,10 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
     if !devices.is_empty() {
         all.push((if devices.contains(&"all") { Gpus::All } else { Gpus::of_names(&devices)? }, None));
     }
-    let mut notes = Vec::new();
     if all.is_empty() {
         let has_runtime = keys.get("runtime").is_some_and(|runtime| runtime == "nvidia");
-        let visible = variables.iter().find(|(name, _)| *name == "NVIDIA_VISIBLE_DEVICES").map(|(_, value)| *value);
+        let visible =
+            variables.iter().find(|(name, _)| *name == "NVIDIA_VISIBLE_DEVICES").map(|(_, value)| value.as_deref());
         let gpus = match visible {
             Some(value) => Gpus::of_variable(&literal(value.ok_or_else(|| of_shell("NVIDIA_VISIBLE_DEVICES"))?)?)?,
             None if has_runtime => {
@@ -96,7 +120,10 @@ fn service(service: &Value) -> Result<Option<Asked>, Unreadable> {
     let values = known(&variables)?;
     let asked = asked(image, (program, command), &values, left_out)?;
     let named = named.or_else(|| of_variables(&values));
-    Ok(Some(Asked { request: Request { gpus, capabilities: named, ..asked.request }, from, notes, ..asked }))
+    let request = Request { gpus, capabilities: named, ..asked.request };
+    let is_mistaken = !mistakes.is_empty();
+    notes.append(&mut mistakes);
+    Ok(Some(Asked { request, from, notes, is_mistaken, ..asked }))
 }
 
 /// The refusal of `gpus: 2`: Compose takes the word `all` or a list (<https://docs.docker.com/reference/compose-file/services/#gpus>).
@@ -140,6 +167,22 @@ fn reservation(entry: &Value) -> Result<(Gpus, Option<Vec<String>>), Unreadable>
     Ok((gpus, (!named.is_empty()).then_some(named)))
 }
 
+/// The mistake of a reservation that lacks a list of capabilities. The schema of Compose files requires it, and some versions of
+/// Compose do not (<https://github.com/compose-spec/compose-spec/blob/main/schema/compose-spec.json>, `devices`).
+fn without_capabilities(entry: &Value) -> Option<String> {
+    let says = "most versions of Compose refuse a reservation without capabilities: [gpu]".to_owned();
+    (!entry.get("capabilities").is_some_and(Value::is_array)).then_some(says)
+}
+
+/// The mistake of device IDs that are no list of strings.
+fn mistaken_ids(entry: &Value, typed: Option<&Value>) -> Option<String> {
+    let ids = entry.get("device_ids").filter(|ids| !ids.is_null())?;
+    let typed = typed.and_then(|entry| entry.get("device_ids")?.as_array());
+    let has_number = typed.is_some_and(|ids| ids.iter().any(|id| !id.is_string()));
+    let says = || format!("Compose takes device_ids only as a list of strings: ['{}']", texts(Some(ids)).join("', '"));
+    (has_number || !ids.is_array()).then(says)
+}
+
 /// The words of an entrypoint or a command: a list, or one text.
 fn words(value: Option<&Value>, notes: &mut Vec<String>) -> Result<Vec<Word>, Unreadable> {
     let Some(Value::String(text)) = value else {
@@ -156,15 +199,38 @@ fn words(value: Option<&Value>, notes: &mut Vec<String>) -> Result<Vec<Word>, Un
 }
 
 /// The variables of a service: a list of NAME=VALUE, or a map. Compose takes one without a value from the shell.
-fn environment(value: Option<&Value>) -> Vec<(&str, Option<&str>)> {
-    match value {
-        Some(Value::Object(map)) => map.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
-        list => {
-            let variables = texts(list).into_iter();
-            let divided = variables.map(|text| (text, text.split_once('=')));
-            divided.map(|(text, both)| both.map_or((text, None), |(name, value)| (name, Some(value)))).collect()
+fn environment<'a>(
+    value: Option<&'a Value>,
+    typed: Option<&Value>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Variable<'a>>, Unreadable> {
+    let mut variables = Vec::new();
+    if let Some(Value::Object(map)) = value {
+        for (name, value) in map {
+            let typed = typed.and_then(|typed| typed.get(name));
+            let value = value.as_str().map(|text| value_in_map(name, text, typed, notes)).transpose()?;
+            variables.push((name.as_str(), value));
         }
+        return Ok(variables);
     }
+    for text in texts(value) {
+        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        variables.push((name, value.map(str::to_owned)));
+    }
+    Ok(variables)
+}
+
+/// The value of a variable in a map. What Compose reads as a number or a truth value, it writes in its own way.
+fn value_in_map(name: &str, text: &str, typed: Option<&Value>, notes: &mut Vec<String>) -> Result<String, Unreadable> {
+    let unquoted = unquoted(text);
+    if unquoted == text || typed.is_some_and(Value::is_string) {
+        return Ok(text.to_owned());
+    }
+    if typed.is_none() {
+        return Err(written_out(format!("Compose changes {name}: {text} if it is not in quotes")));
+    }
+    notes.push(format!("{name} is {unquoted}: Compose reads {text} without quotes as a number or a truth value"));
+    Ok(unquoted)
 }
 
 /// Refuses what Compose has to write out first.
@@ -188,11 +254,11 @@ fn literal(text: &str) -> Result<String, Unreadable> {
 /// # Errors
 ///
 /// If a part of the request is not in the file.
-fn known<'a>(variables: &[(&'a str, Option<&str>)]) -> Result<Vec<Variable<'a>>, Unreadable> {
+fn known<'a>(variables: &[Variable<'a>]) -> Result<Vec<Variable<'a>>, Unreadable> {
     let is_request = |name: &str| name == "NVIDIA_DRIVER_CAPABILITIES" || is_requirement(name);
-    let variable = |(name, value): &(&'a str, Option<&str>)| match value {
+    let variable = |(name, value): &Variable<'a>| match value {
         None if is_request(name) => Err(of_shell(name)),
-        value => Ok((*name, value.map(literal).transpose()?)),
+        value => Ok((*name, value.as_deref().map(literal).transpose()?)),
     };
     variables.iter().map(variable).collect()
 }

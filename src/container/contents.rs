@@ -4,9 +4,9 @@ use super::layer::Layer;
 use crate::version::{CudaVersion, DriverVersion};
 use std::collections::BTreeSet;
 
-/// A CUDA runtime, as far as its name says which one.
+/// The CUDA that a file is part of, as far as its name says which one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Runtime {
+pub enum NamedCuda {
     /// Of this major version; the library's SONAME has no more.
     Major(u16),
     /// Of this series.
@@ -16,13 +16,17 @@ pub enum Runtime {
 /// The files of an image that matter here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Each CUDA runtime, with the file that shows it.
-    pub runtimes: Vec<(Runtime, String)>,
+    /// Each CUDA, with the file that shows it.
+    pub cudas: Vec<(NamedCuda, String)>,
+    /// A library for CUDA whose name does not say which one: `libcudnn.so.9`.
+    pub unversioned: Option<String>,
     /// The newest driver library of `cuda-compat`, with its file.
     pub compat: Option<(DriverVersion, String)>,
     /// The newest driver library in another folder, with its file: conda's `cuda-compat`, or one that somebody copied. Programs
     /// load it only if something such as `LD_LIBRARY_PATH` puts it before the host's.
     pub other_driver: Option<(DriverVersion, String)>,
+    /// The newest driver library among the system's libraries, with its file, where the container toolkit puts the host's.
+    pub system_driver: Option<(DriverVersion, String)>,
 }
 
 impl Contents {
@@ -33,38 +37,100 @@ impl Contents {
             files.retain(|file| !layer.removes(file));
             files.extend(layer.files.iter().map(String::as_str));
         }
-        let runtimes = files.iter().filter_map(|file| Some((runtime(file)?, (*file).to_owned())));
+        let cudas = files.iter().filter_map(|file| Some((cuda(file)?, (*file).to_owned())));
+        let unversioned = files.iter().find(|file| is_unversioned(file)).map(|file| (*file).to_owned());
         let newest = |version: fn(&str) -> Option<DriverVersion>| {
             files.iter().filter_map(|file| Some((version(file)?, (*file).to_owned()))).max()
         };
-        Self { runtimes: runtimes.collect(), compat: newest(compat_driver), other_driver: newest(other_driver) }
+        Self {
+            cudas: cudas.collect(),
+            unversioned,
+            compat: newest(compat_driver),
+            other_driver: newest(other_driver),
+            system_driver: newest(system_driver),
+        }
     }
 }
 
 /// Whether a file of this name is looked for.
 pub fn is_wanted(path: &str) -> bool {
-    runtime(path).is_some() || driver_library(path).is_some()
+    cuda(path).is_some() || is_unversioned(path) || driver_library(path).is_some() || system_driver(path).is_some()
 }
 
-/// The CUDA runtime that a file shows: `usr/local/cuda-12.4/lib64/libcudart.so.12.4.127`, or the record of a wheel, of a conda
-/// package or of a Debian package.
-fn runtime(path: &str) -> Option<Runtime> {
+/// What the numbers behind `.so.` are.
+#[derive(Debug, Clone, Copy)]
+enum Numbers {
+    /// The release of CUDA, or the SONAME, which is 12 for all of 12.x and 11.0 or 11.2 for all of 11.x. Up to CUDA 10 it has the
+    /// series.
+    Release,
+    /// The series, also in the SONAME: `libnvrtc-builtins.so.12.4`.
+    Series,
+    /// The library's own release, whose major version is CUDA's: `libcublas.so.12.4.5.8`.
+    OwnRelease,
+}
+
+/// The libraries of a toolkit whose numbers are CUDA's, each as PyTorch's wheels have it
+/// (<https://github.com/pytorch/pytorch/blob/main/.ci/manywheel/build_cuda.sh>). `nvcc` links the first statically by default, so
+/// programs may come with the others alone
+/// (<https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#cudart-none-shared-static-cudart>).
+const LIBRARIES: [(&str, Numbers); 6] = [
+    ("libcudart", Numbers::Release),
+    ("libnvrtc-builtins", Numbers::Series),
+    ("libnvrtc", Numbers::Release),
+    ("libnvJitLink", Numbers::Release),
+    ("libcublas", Numbers::OwnRelease),
+    ("libcublasLt", Numbers::OwnRelease),
+];
+
+/// Beginnings of the names of libraries for CUDA whose numbers are their own.
+const UNVERSIONED: [&str; 9] = [
+    "libcudnn",
+    "libcufft",
+    "libcurand",
+    "libcusolver",
+    "libcusparse",
+    "libnccl.",
+    "libnpp",
+    "libnvinfer",
+    "libnvjpeg",
+];
+
+/// The CUDA that a file shows: `usr/local/cuda-12.4/lib64/libcudart.so.12.4.127`, the record of a wheel, of a conda package or
+/// of a Debian package, or a file of a toolkit in its folder.
+fn cuda(path: &str) -> Option<NamedCuda> {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
-    if let Some((name, version)) = file.split_once(".so.").filter(|(name, _)| name.starts_with("libcudart")) {
-        // Bundled libraries of wheels have a checksum in their name: libcudart-d0da41ae.so.11.0.
-        return (name == "libcudart" || name.starts_with("libcudart-")).then(|| of_library(version)).flatten();
+    if let Some((name, version)) = file.split_once(".so.") {
+        let (_, numbers) = LIBRARIES.iter().find(|(library, _)| is_library(name, library))?;
+        return of_library(version, *numbers);
     }
     if file == "METADATA" {
         let package = folder.rsplit('/').next()?.strip_suffix(".dist-info")?;
         let (name, version) = package.split_once('-')?;
-        return if is_wheel(name) { series(version).map(Runtime::Series) } else { made_for(name).map(Runtime::Major) };
+        let is_runtime = is_wheel(name);
+        return if is_runtime { series(version).map(NamedCuda::Series) } else { made_for(name).map(NamedCuda::Major) };
     }
     if folder.ends_with("conda-meta") {
         let rest = ["cuda-cudart-", "cudatoolkit-"].iter().find_map(|name| file.strip_prefix(name))?;
-        return series(rest.split('-').next()?).map(Runtime::Series);
+        return series(rest.split('-').next()?).map(NamedCuda::Series);
+    }
+    if let Some(toolkit) = path.strip_prefix("usr/local/cuda-") {
+        let (version, file) = toolkit.split_once('/')?;
+        let is_toolkits = ["version.json", "version.txt", "bin/nvcc"].contains(&file);
+        return series(version).filter(|_| is_toolkits).map(NamedCuda::Series);
     }
     let package = file.strip_suffix(".list").filter(|_| folder == "var/lib/dpkg/info")?;
-    series(&package.strip_prefix("cuda-cudart-")?.replace('-', ".")).map(Runtime::Series)
+    series(&package.strip_prefix("cuda-cudart-")?.replace('-', ".")).map(NamedCuda::Series)
+}
+
+/// Whether a file has the name of a library. Bundled libraries of wheels have a checksum in it: `libcudart-d0da41ae.so.11.0`.
+fn is_library(name: &str, library: &str) -> bool {
+    name.strip_prefix(library).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Whether a file is a library for CUDA that does not say for which one.
+fn is_unversioned(path: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    file.contains(".so.") && UNVERSIONED.iter().any(|name| file.starts_with(name))
 }
 
 /// `nvidia_cuda_runtime_cu12`; from CUDA 13 on `nvidia_cuda_runtime`.
@@ -79,15 +145,15 @@ fn made_for(package: &str) -> Option<u16> {
     package.split('_').find_map(major)
 }
 
-/// Of the numbers after `libcudart.so.`: all of the version, or those of the SONAME, which is 12 for all of 12.x and 11.0 for all of
-/// 11.x. Up to CUDA 10 it has the series.
-fn of_library(version: &str) -> Option<Runtime> {
-    let numbers = version.split('.').map(|n| n.parse().ok()).collect::<Option<Vec<u16>>>()?;
-    match *numbers.as_slice() {
-        [major, minor] if major < 11 => Some(Runtime::Series(CudaVersion { major, minor, patch: None })),
-        [major, minor, _] => Some(Runtime::Series(CudaVersion { major, minor, patch: None })),
-        [major, ..] => Some(Runtime::Major(major)),
-        [] => None,
+/// Of the numbers behind the `.so.` of a library.
+fn of_library(version: &str, numbers: Numbers) -> Option<NamedCuda> {
+    let all = version.split('.').map(|n| n.parse().ok()).collect::<Option<Vec<u16>>>()?;
+    let series = |major, minor| Some(NamedCuda::Series(CudaVersion { major, minor, patch: None }));
+    match (numbers, all.as_slice()) {
+        (Numbers::Series, [major, minor, ..]) | (Numbers::Release, [major, minor, _]) => series(*major, *minor),
+        (Numbers::Release, [major, minor]) if *major < 11 => series(*major, *minor),
+        (_, [major, ..]) => Some(NamedCuda::Major(*major)),
+        (_, []) => None,
     }
 }
 
@@ -114,6 +180,16 @@ fn driver_library(path: &str) -> Option<DriverVersion> {
     path.rsplit('/').next()?.strip_prefix("libcuda.so.")?.parse().ok()
 }
 
+/// The driver of a library among the system's, such as `usr/lib64/libnvidia-ml.so.550.54.15`: a package of the driver installs
+/// it, and `docker commit` keeps it.
+fn system_driver(path: &str) -> Option<DriverVersion> {
+    let (folder, file) = path.rsplit_once('/')?;
+    let folder = folder.strip_prefix("usr/").unwrap_or(folder);
+    let is_multiarch = folder.strip_prefix("lib/").is_some_and(|name| name.ends_with("-linux-gnu"));
+    let version = ["libcuda.so.", "libnvidia-ml.so."].iter().find_map(|name| file.strip_prefix(name))?;
+    version.parse().ok().filter(|_| is_multiarch || ["lib", "lib64"].contains(&folder))
+}
+
 fn is_in_compat(path: &str) -> bool {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     folder.split('/').any(|part| part == "compat") && folder.contains("cuda")
@@ -123,37 +199,67 @@ fn is_in_compat(path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn cuda(major: u16, minor: u16) -> Option<Runtime> {
-        Some(Runtime::Series(CudaVersion { major, minor, patch: None }))
+    fn of_series(major: u16, minor: u16) -> Option<NamedCuda> {
+        Some(NamedCuda::Series(CudaVersion { major, minor, patch: None }))
     }
 
     #[test]
     fn names_tell_the_series_or_only_the_major_version() {
         let cases = [
-            ("usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127", cuda(12, 4)),
-            ("usr/lib/python3/dist-packages/nvidia/cuda_runtime/lib/libcudart.so.12", Some(Runtime::Major(12))),
-            ("opt/venv/lib/python3.10/site-packages/torch/lib/libcudart-d0da41ae.so.11.0", Some(Runtime::Major(11))),
-            ("usr/local/cuda-10.2/lib64/libcudart.so.10.2", cuda(10, 2)),
-            ("opt/venv/lib/python3.10/site-packages/nvidia_cuda_runtime_cu12-12.6.77.dist-info/METADATA", cuda(12, 6)),
-            ("opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA", cuda(13, 0)),
+            ("usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127", of_series(12, 4)),
+            ("usr/lib/python3/dist-packages/nvidia/cuda_runtime/lib/libcudart.so.12", Some(NamedCuda::Major(12))),
+            ("opt/venv/lib/python3.10/site-packages/torch/lib/libcudart-d0da41ae.so.11.0", Some(NamedCuda::Major(11))),
+            ("usr/local/cuda-10.2/lib64/libcudart.so.10.2", of_series(10, 2)),
+            (
+                "opt/venv/lib/python3.10/site-packages/nvidia_cuda_runtime_cu12-12.6.77.dist-info/METADATA",
+                of_series(12, 6),
+            ),
+            ("opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA", of_series(13, 0)),
             ("opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime_api-13.0.96.dist-info/METADATA", None),
-            ("opt/venv/lib/python3.12/site-packages/cupy_cuda12x-13.3.0.dist-info/METADATA", Some(Runtime::Major(12))),
+            (
+                "opt/venv/lib/python3.12/site-packages/cupy_cuda12x-13.3.0.dist-info/METADATA",
+                Some(NamedCuda::Major(12)),
+            ),
             (
                 "opt/venv/lib/python3.12/site-packages/jax_cuda13_plugin-0.8.0.dist-info/METADATA",
-                Some(Runtime::Major(13)),
+                Some(NamedCuda::Major(13)),
             ),
             ("opt/venv/lib/python3.12/site-packages/cuda_python-13.0.0.dist-info/METADATA", None),
-            ("opt/conda/conda-meta/cuda-cudart-12.4.127-0.json", cuda(12, 4)),
-            ("opt/conda/conda-meta/cudatoolkit-11.3.1-h2bc3f7f_2.json", cuda(11, 3)),
+            ("opt/conda/conda-meta/cuda-cudart-12.4.127-0.json", of_series(12, 4)),
+            ("opt/conda/conda-meta/cudatoolkit-11.3.1-h2bc3f7f_2.json", of_series(11, 3)),
             ("opt/conda/conda-meta/cuda-cudart-dev-12.4.127-0.json", None),
-            ("var/lib/dpkg/info/cuda-cudart-12-4.list", cuda(12, 4)),
+            ("var/lib/dpkg/info/cuda-cudart-12-4.list", of_series(12, 4)),
             ("var/lib/dpkg/info/cuda-cudart-dev-12-4.list", None),
+            ("usr/local/cuda-12.4/lib64/libcublas.so.12.4.5.8", Some(NamedCuda::Major(12))),
+            ("opt/app/libcublasLt-1a2b3c4d.so.11", Some(NamedCuda::Major(11))),
+            ("usr/lib/x86_64-linux-gnu/libnvrtc-builtins.so.12.4", of_series(12, 4)),
+            ("opt/app/libnvrtc-builtins-6c5639ce.so.11.8", of_series(11, 8)),
+            ("opt/app/libnvrtc-672ee683.so.11.2", Some(NamedCuda::Major(11))),
+            ("usr/local/cuda-12.4/lib64/libnvrtc.so.12.4.127", of_series(12, 4)),
+            ("opt/app/libnvJitLink.so.13", Some(NamedCuda::Major(13))),
+            ("usr/local/cuda-12.4/version.json", of_series(12, 4)),
+            ("usr/local/cuda-12.4/bin/nvcc", of_series(12, 4)),
+            ("usr/local/cuda-12/bin/nvcc", None),
+            ("usr/local/cuda-12.4/README", None),
+            ("usr/local/cuda/bin/nvcc", None),
+            ("usr/lib/libcublasXt.so.12", None),
             ("usr/lib/libcudartx.so.12", None),
             ("usr/lib/libcudart.so", None),
             ("usr/lib/libcudart.so.12.abi", None),
         ];
         for (path, expected) in cases {
-            assert_eq!(runtime(path), expected, "{path}");
+            assert_eq!(cuda(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_libraries_for_cuda_do_not_say_which_one() {
+        for file in ["libcudnn.so.9", "libcudnn_ops.so.9.1.0", "libnccl.so.2.21.5", "libcufft.so.11", "libnppc.so.12"] {
+            let path = format!("opt/app/lib/{file}");
+            assert!(is_wanted(&path) && cuda(&path).is_none(), "{file}");
+        }
+        for file in ["libnccl-net.so.0", "libcudnn.so", "libcudnn.txt", "libz.so.1"] {
+            assert!(!is_wanted(&format!("opt/app/lib/{file}")), "{file}");
         }
     }
 
@@ -168,6 +274,25 @@ mod tests {
         assert_eq!(elsewhere("opt/conda/cuda-compat/libcuda.so.580.82.07").as_deref(), Some("580.82.07"));
         assert_eq!(elsewhere("usr/local/cuda-12.4/compat/libcuda.so.550.54.15"), None);
         assert_eq!(elsewhere("usr/lib/x86_64-linux-gnu/libcuda.so.1"), None);
+    }
+
+    #[test]
+    fn driver_libraries_are_found_among_the_systems() {
+        for file in [
+            "usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15",
+            "usr/lib64/libnvidia-ml.so.550.54.15",
+            "lib/aarch64-linux-gnu/libcuda.so.550.54.15",
+        ] {
+            assert!(system_driver(file).is_some() && is_wanted(file), "{file}");
+        }
+        for file in [
+            "usr/lib64/libcuda.so.1",
+            "opt/driver/libcuda.so.550.54.15",
+            "usr/local/cuda-12.4/compat/libcuda.so.550.54.15",
+            "usr/lib64/libnvidia-mlx.so.550.54.15",
+        ] {
+            assert_eq!(system_driver(file), None, "{file}");
+        }
     }
 
     #[test]

@@ -10,7 +10,9 @@ use serde_json::Value;
 
 /// Whether a text is a file of these, in YAML or JSON, and not a command line.
 pub fn is_one(text: &str) -> bool {
-    let is_key = |line: &str| ["services:", "apiVersion:", "kind:", "version:"].iter().any(|key| line.starts_with(key));
+    let is_key = |line: &str| {
+        ["services:", "include:", "apiVersion:", "kind:", "version:"].iter().any(|key| line.starts_with(key))
+    };
     is_json(text) || text.lines().any(is_key)
 }
 
@@ -25,8 +27,8 @@ fn is_json(text: &str) -> bool {
 /// If it is no such file, or if no container asks for GPUs.
 pub fn read(text: &str) -> Result<Vec<Named>, Unreadable> {
     let (mut found, mut unread) = (Vec::new(), Vec::new());
-    for document in values(text)? {
-        read_document(&document, &mut found, &mut unread)?;
+    for Document { texts, typed } in read_documents(text)? {
+        read_document(&texts, typed.as_ref(), &mut found, &mut unread)?;
     }
     let Some((_, first)) = found.first_mut() else {
         return Err(unread.into_iter().next().unwrap_or_else(|| asks_for_none(text)));
@@ -35,13 +37,25 @@ pub fn read(text: &str) -> Result<Vec<Named>, Unreadable> {
     Ok(found)
 }
 
-/// The documents of a file, in which each number and truth value is a text.
-fn values(text: &str) -> Result<Vec<Value>, Unreadable> {
+/// A document of a file.
+struct Document {
+    /// Each number and truth value is a text, as the file has it.
+    texts: Value,
+    /// The same with numbers and truth values. None if some of them are keys.
+    typed: Option<Value>,
+}
+
+fn read_documents(text: &str) -> Result<Vec<Document>, Unreadable> {
     let cannot = |e: &dyn std::fmt::Display| Unreadable::new(format!("the file cannot be read: {e}"));
     if is_json(text) {
-        return Ok(vec![serde_json::from_str(text).map(with_texts).map_err(|e| cannot(&e))?]);
+        let typed: Value = serde_json::from_str(text).map_err(|e| cannot(&e))?;
+        return Ok(vec![Document { texts: with_texts(typed.clone()), typed: Some(typed) }]);
     }
-    documents(text).iter().map(|document| yaml::read_texts(document).map_err(|e| cannot(&e))).collect()
+    let document = |document: &String| -> Result<Document, Unreadable> {
+        let texts = yaml::read_texts(document).map_err(|e| cannot(&e))?;
+        Ok(Document { texts, typed: yaml::read(document).ok() })
+    };
+    documents(text).iter().map(document).collect()
 }
 
 fn with_texts(value: Value) -> Value {
@@ -53,16 +67,25 @@ fn with_texts(value: Value) -> Value {
     }
 }
 
-/// The containers of a document that ask for GPUs, and requests in ways that gpusetup does not read.
-fn read_document(value: &Value, found: &mut Vec<Named>, unread: &mut Vec<Unreadable>) -> Result<(), Unreadable> {
+/// The containers of a document that ask for GPUs, and requests in ways that gpusetup does not read. `typed` is the same document
+/// with numbers and truth values.
+fn read_document(
+    value: &Value,
+    typed: Option<&Value>,
+    found: &mut Vec<Named>,
+    unread: &mut Vec<Unreadable>,
+) -> Result<(), Unreadable> {
     if let Some(items) = value.get("items").and_then(Value::as_array) {
-        return items.iter().try_for_each(|item| read_document(item, found, unread));
+        let typed = |index: usize| typed?.get("items")?.get(index);
+        return items.iter().enumerate().try_for_each(|(i, item)| read_document(item, typed(i), found, unread));
     }
+    unread.extend(compose_file::included(value));
     if let Some(services) = value.get("services").and_then(Value::as_object) {
-        found.extend(compose_file::services(services, unread)?);
+        found.extend(compose_file::services(services, typed.and_then(|typed| typed.get("services")), unread)?);
     } else if let Some(place) = pod_file::place_of_pod(value) {
         let around = left_out::around_containers(value, place);
-        found.extend(pod_file::containers(value.pointer(place), &around, unread)?);
+        let typed = typed.and_then(|typed| typed.pointer(place));
+        found.extend(pod_file::containers(value.pointer(place), typed, &around, unread)?);
     } else if ["\"nvidia.com/gpu", "\"nvidia.com/mig-"].iter().any(|name| value.to_string().contains(name)) {
         let kind = value.get("kind").and_then(Value::as_str).unwrap_or("of this file");
         let says = format!(

@@ -201,6 +201,7 @@ pub fn variables_of_shell_too<'a>(line: &'a CommandLine, written: &mut Written) 
     named
 }
 
-fn without_value(name: &str, written: &mut Written) {
+/// Names a variable whose value is that of the shell, and which the form cannot take from there.
+pub fn without_value(name: &str, written: &mut Written) {
     written.differs(format!("left out, because the shell knows its value: the variable {name}"));
 }

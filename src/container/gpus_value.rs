@@ -31,7 +31,7 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
     }
     let fields = fields(value)?;
     let (mut gpus, mut devices, mut capabilities) = (None, None::<Vec<String>>, None);
-    let mut behind_devices = Vec::new();
+    let (mut behind_devices, mut is_cdi) = (Vec::new(), false);
     for field in &fields {
         match field.split_once('=') {
             None if devices.is_some() && field.trim().parse::<Device>().is_ok() => behind_devices.push(field.clone()),
@@ -43,6 +43,7 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
                 capabilities = Some(named.map(str::to_owned).collect::<Vec<_>>());
             }
             Some(("driver", "nvidia" | "")) => {}
+            Some(("driver", "cdi")) => is_cdi = true,
             Some(("driver", other)) => {
                 return Err(Unreadable::new(format!("--gpus asks for GPUs of another vendor: {other}")));
             }
@@ -55,6 +56,9 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
          of GPUs"
             .to_owned()
     });
+    if is_cdi {
+        takes_cdi_names(devices.as_deref().unwrap_or_default(), gpus.is_some())?;
+    }
     let gpus = match (devices, gpus) {
         (Some(_), Some(_)) => {
             return Err(Unreadable::new("--gpus has both a number and devices, which Docker refuses"));
@@ -71,7 +75,20 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
         (None, Some(gpus)) => gpus,
         (None, None) => Some(Gpus::Count(1)),
     };
-    Ok(GpusValue { gpus, capabilities: capabilities.filter(|all| !all.is_empty()), correction })
+    Ok(GpusValue { gpus, capabilities: capabilities.filter(|all| !all.is_empty() && !is_cdi), correction })
+}
+
+/// Refuses what Docker's driver `cdi` does not take: it needs devices by their CDI names and no number, and ignores capabilities
+/// (<https://github.com/moby/moby/blob/master/daemon/cdi.go>, `injectCDIDevices`).
+fn takes_cdi_names(devices: &[String], has_count: bool) -> Result<(), Unreadable> {
+    let is_named = |device: &String| super::request::cdi_name(device).is_some();
+    if has_count || devices.is_empty() || !devices.iter().all(is_named) {
+        return Err(Unreadable::new(
+            "--gpus has the driver cdi, which takes NVIDIA's GPUs by their CDI names and no number",
+        )
+        .hint("name them in this way: --gpus driver=cdi,device=nvidia.com/gpu=0"));
+    }
+    Ok(())
 }
 
 fn count(text: &str) -> Result<Option<Gpus>, Unreadable> {
@@ -165,6 +182,10 @@ mod tests {
         // Only capabilities: one GPU.
         assert_eq!((gpus("capabilities=utility"), gpus("0")), (Some(Gpus::Count(1)), None));
         assert_eq!(gpus("driver=nvidia,count=all"), Some(Gpus::All));
+        assert_eq!(
+            (gpus("driver=cdi,device=nvidia.com/gpu=0"), gpus("device=nvidia.com/gpu=all,driver=cdi")),
+            (devices(&[0]), Some(Gpus::All))
+        );
         let both = read("all,\"capabilities=compute,utility,gpu\"").expect("read");
         assert_eq!(both.capabilities, Some(vec!["compute".to_owned(), "utility".to_owned()]));
     }
@@ -189,6 +210,10 @@ mod tests {
             "\"a\"b",
             "size=1",
             "driver=amd,count=1",
+            "driver=cdi",
+            "driver=cdi,all",
+            "driver=cdi,device=0",
+            "driver=cdi,device=amd.com/gpu=0",
             "“device=0”",
         ] {
             assert!(read(value).is_err(), "{value}");

@@ -1,6 +1,6 @@
 //! What an image needs, by its configuration and its files.
 
-use super::contents::Runtime;
+use super::contents::NamedCuda;
 use super::image::Image;
 use crate::compat::Database;
 use crate::version::{CudaVersion, DriverVersion};
@@ -73,16 +73,16 @@ impl Needs {
         self.cuda = cuda.into_iter().collect();
     }
 
-    /// A runtime in its files that is newer than what the configuration says: a wheel in an image of an older CUDA.
+    /// A CUDA in its files that is newer than what the configuration says: a wheel in an image of an older CUDA.
     fn add_files(&mut self, image: &Image, database: &Database) {
-        let runtimes = image.contents.iter().flat_map(|contents| &contents.runtimes);
-        let exact = runtimes.clone().filter_map(|(runtime, file)| match runtime {
-            Runtime::Series(series) => Some((*series, file)),
-            Runtime::Major(_) => None,
+        let cudas = image.contents.iter().flat_map(|contents| &contents.cudas);
+        let exact = cudas.clone().filter_map(|(cuda, file)| match cuda {
+            NamedCuda::Series(series) => Some((*series, file)),
+            NamedCuda::Major(_) => None,
         });
-        let major = runtimes.filter_map(|(runtime, file)| match runtime {
-            Runtime::Major(major) => Some((*major, file)),
-            Runtime::Series(_) => None,
+        let major = cudas.filter_map(|(cuda, file)| match cuda {
+            NamedCuda::Major(major) => Some((*major, file)),
+            NamedCuda::Series(_) => None,
         });
         let configured = self.cuda.first().map(|cuda| cuda.series());
         if let Some((series, file)) = exact.max().filter(|(series, _)| configured.is_none_or(|other| *series > other)) {

@@ -21,6 +21,14 @@ impl Word {
         let text = text.into();
         Self { written: quoted(&text), text, is_replaced: false }
     }
+
+    /// The variable and the value in `NAME=VALUE`, if it is that.
+    pub fn assigned(&self) -> Option<(&str, &str)> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        self.text.split_once('=').filter(|(name, _)| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_name)
+        })
+    }
 }
 
 /// The words of a command line.

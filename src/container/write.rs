@@ -2,8 +2,11 @@
 
 use super::asked::{CommandLine, ENTRYPOINT, Engine};
 use super::flags::Flag;
-use super::form::{Form, Written, leave_out_flags, names, no_profile, variables, visible};
+use super::form::{
+    Form, Written, leave_out_flags, names, no_profile, variables, variables_of_shell_too, visible, without_value,
+};
 use super::gpus_value::{self, CAPABILITIES};
+use super::podmans_values;
 use super::request::{Device, Gpus, Request};
 use super::shell_words::Word;
 use super::write_file;
@@ -227,7 +230,8 @@ const NERDCTLS_TOO: [&str; 6] = ["--cgroup-conf", "--pidfile", "--rdt-class", "-
 /// The options by which containers find each other.
 const LINKS: [&str; 2] = ["--link", "--link-local-ip"];
 
-/// An option that the program lacks, as it is named. The `--userns` of Docker and nerdctl takes `host` alone.
+/// An option that the program lacks, as it is named, or one with a value that only Podman knows. The `--userns` of Docker and
+/// nerdctl takes `host` alone.
 fn lacking(program: &str, engine: Engine, flag: &Flag) -> Option<String> {
     let name = flag.name.as_str();
     let of_podman = engine == Engine::Podman;
@@ -237,10 +241,9 @@ fn lacking(program: &str, engine: Engine, flag: &Flag) -> Option<String> {
         "nerdctl" => NOT_NERDCTLS.contains(&name) || is_podmans && !NERDCTLS_TOO.contains(&name),
         _ => is_podmans,
     };
+    let has_podmans_value = |value: &str| name == "--userns" && value != "host" || podmans_values::has_one(flag);
     match flag.value.as_deref() {
-        Some(value) if program != "podman" && of_podman && name == "--userns" && value != "host" => {
-            Some(format!("{name}={value}"))
-        }
+        Some(value) if program != "podman" && of_podman && has_podmans_value(value) => Some(format!("{name}={value}")),
         _ => lacks.then(|| name.to_owned()),
     }
 }
@@ -248,7 +251,10 @@ fn lacking(program: &str, engine: Engine, flag: &Flag) -> Option<String> {
 /// The options that the program has. The others are named.
 fn options_of(program: &str, line: &CommandLine, written: &mut Written) -> (Vec<Flag>, Vec<Flag>) {
     let lacking = |flag: &Flag| lacking(program, line.engine, flag);
-    let mut names: Vec<_> = line.flags.iter().filter_map(lacking).collect();
+    let has_podmans_modes = line.engine == Engine::Podman && program != "podman";
+    let without_modes = |flag: &Flag| podmans_values::without_modes(flag, program).filter(|_| has_podmans_modes);
+    let named = |flag: &Flag| lacking(flag).or_else(|| Some(without_modes(flag)?.1));
+    let mut names: Vec<_> = line.flags.iter().filter_map(named).collect();
     names.dedup();
     if !names.is_empty() {
         let instead = match names.iter().any(|name| LINKS.contains(&name.as_str())) {
@@ -257,7 +263,8 @@ fn options_of(program: &str, line: &CommandLine, written: &mut Written) -> (Vec<
         };
         written.differs(format!("left out, because {program} has no such option: {}{instead}", names.join(", ")));
     }
-    let kept = |flags: &[Flag]| flags.iter().filter(|flag| lacking(flag).is_none()).cloned().collect();
+    let adapted = |flag: &Flag| without_modes(flag).map_or_else(|| flag.clone(), |(flag, _)| flag);
+    let kept = |flags: &[Flag]| flags.iter().filter(|flag| lacking(flag).is_none()).map(adapted).collect();
     let (before, behind) = line.flags.split_at(line.at);
     (kept(before), kept(behind))
 }
@@ -331,14 +338,16 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
     if !request.requirements.is_empty() {
         written.notes.push("Apptainer does not check NVIDIA_REQUIRE_*".to_owned());
     }
-    let variables = variables(line, written);
+    let (variables, of_shell) = variables_by_source(line, written);
     let inner = variables.iter().rfind(|(name, _)| *name == "CUDA_VISIBLE_DEVICES").map(|(_, value)| *value);
     let visible = match (visible, inner) {
         (Some(outer), Some(inner)) => Some(chosen_again(&outer, inner, written)?),
         (visible, _) => visible,
     };
     let is_set = visible.is_some();
-    let mut words: Vec<_> = line.before.iter().map(|word| word.written.clone()).collect();
+    let is_choice = |name: &str| ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"].contains(&name);
+    let mut words = before_apptainer(line, &of_shell);
+    of_shell.iter().filter(|name| is_set && is_choice(name)).for_each(|name| without_value(name, written));
     if let Some(visible) = visible {
         // Its own order of GPUs is by speed: indexes would mean other ones.
         words.push("APPTAINERENV_CUDA_DEVICE_ORDER=PCI_BUS_ID".to_owned());
@@ -347,7 +356,6 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
             .notes
             .push("only CUDA programs keep to these GPUs; the device files of all are in the container".to_owned());
     }
-    let is_choice = |name: &str| ["CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"].contains(&name);
     for (name, value) in variables.into_iter().filter(|(name, _)| !(is_set && is_choice(name))) {
         words.push(format!("APPTAINERENV_{name}={}", quoted(value)));
     }
@@ -369,6 +377,26 @@ fn apptainer(line: &CommandLine, request: &Request, written: &mut Written) -> Op
     });
     words.extend(command.as_ref().unwrap_or(&line.arguments).iter().map(|word| word.written.clone()));
     Some(words.join(" "))
+}
+
+/// The variables that options set, and those that they pass on from the shell.
+fn variables_by_source<'a>(line: &'a CommandLine, written: &mut Written) -> (Vec<(&'a str, &'a str)>, Vec<&'a str>) {
+    let (mut set, mut of_shell) = (Vec::new(), Vec::new());
+    for (name, value) in variables_of_shell_too(line, written) {
+        match value {
+            Some(value) => set.push((name, value)),
+            None => of_shell.push(name),
+        }
+    }
+    (set, of_shell)
+}
+
+/// What is before the program. Apptainer gives the container all variables of its caller, so those stay that it gets in the
+/// form that was read (<https://apptainer.org/docs/user/latest/environment_and_metadata.html>).
+fn before_apptainer(line: &CommandLine, of_shell: &[&str]) -> Vec<String> {
+    let is_kept = |name: &str| line.passes_environment() || of_shell.contains(&name);
+    let kept = line.before.iter().filter(|word| word.assigned().is_none_or(|(name, _)| is_kept(name)));
+    kept.map(|word| word.written.clone()).collect()
 }
 
 /// The GPUs among `outer`, which the engine gives, that `CUDA_VISIBLE_DEVICES` names inside the container, where it counts from 0.

@@ -503,6 +503,18 @@ fn options_that_a_program_lacks_are_left_out_and_named() {
     assert_eq!(written.text.as_deref(), Some("docker run --gpus all x"));
     let written = to(Form::Nerdctl, "podman run --device nvidia.com/gpu=all --umask 022 --pod p x");
     assert_eq!(written.text.as_deref(), Some("nerdctl run --gpus all --umask 022 x"));
+    // Values that only Podman knows.
+    let podmans = "podman run --device nvidia.com/gpu=all --group-add keep-groups --pull newer -v /a:/b:ro,U \
+                   --network pasta --security-opt unmask=ALL --volumes-from y:z x";
+    let written = to(Form::Docker, podmans);
+    assert_eq!(written.text.as_deref(), Some("docker run --gpus all -v /a:/b:ro --volumes-from y:z x"));
+    assert_eq!(
+        written.differences,
+        [
+            "left out, because docker has no such option: --group-add=keep-groups, --pull=newer, U in -v /a:/b:ro,U, --network=pasta, --security-opt=unmask=ALL"
+        ]
+    );
+    assert_eq!(to(Form::Podman, podmans).text.as_deref(), Some(podmans));
     // Podman takes a list, the others its first word.
     let podmans = r#"podman run --device nvidia.com/gpu=all --entrypoint '["python3", "-m"]' x http.server"#;
     let written = to(Form::Docker, podmans);
@@ -733,6 +745,29 @@ fn the_commands_of_a_compose_file_are_quoted_for_the_shell() {
 }
 
 /// Compose takes a variable without a value from the shell, as `docker run -e NAME` does.
+/// In a map, Compose reads what is not in quotes, and prints it in its own way. In a list, it is text.
+#[test]
+fn numbers_of_a_compose_file_are_those_that_the_container_gets() {
+    let file = |environment: &str| format!("services:\n  a: {{image: x, gpus: all, environment: {environment}}}\n");
+    let docker = |environment: &str| to(Form::Docker, &file(environment)).text.expect("a command line");
+    assert_eq!(
+        docker("{B: 1_000, H: 0x1F, T: True, U: 022, V: 1.10, W: 1e3}"),
+        "docker run --gpus all -e B=1000 -e H=31 -e T=true -e U=18 -e V=1.1 -e W=1000 x"
+    );
+    assert_eq!(docker("{U: '022', V: \"1.10\"}"), "docker run --gpus all -e U=022 -e V=1.10 x");
+    assert_eq!(docker("[U=022]"), "docker run --gpus all -e U=022 x");
+    let json =
+        r#"{"services": {"a": {"image": "x", "gpus": "all", "environment": {"V": 1.50, "W": 1e3, "U": "022"}}}}"#;
+    let text = to(Form::Docker, json).text;
+    assert_eq!(text.as_deref(), Some("docker run --gpus all -e U=022 -e V=1.5 -e W=1000 x"));
+    assert!(to(Form::Compose, &file("{U: 022}")).text.is_some_and(|text| text.contains(": \"18\"")));
+    let ran = run_with_input(&["container", "translate", "--to", "docker", "-"], &file("{U: 022}"));
+    assert!(ran.err.contains("U is 18: Compose reads 022 without quotes"), "{}", ran.err);
+    // Whether it is in quotes is not known.
+    let e = read(&format!("{}x-more: {{1: a}}\n", file("{U: 022}"))).expect_err("a number as a key");
+    assert!(e.says.contains("U: 022") && e.tries[0].starts_with("docker compose config | "), "{e:?}");
+}
+
 #[test]
 fn variables_without_a_value_are_those_of_the_shell() {
     for environment in ["[HF_TOKEN, A=1]", "{HF_TOKEN: , A: 1}"] {
@@ -817,10 +852,50 @@ fn apptainer_is_read_as_apptainer_reads_it() {
         to(Form::Docker, "apptainer run --nv docker-daemon://a:b y").text.as_deref(),
         Some("docker run --gpus all a:b y")
     );
+    // The variables of --nv and --nvccli.
+    for variable in ["APPTAINER_NV=1", "SINGULARITY_NV=true", "APPTAINER_NVCCLI=1"] {
+        let line = format!("{variable} apptainer exec docker://x y");
+        assert_eq!(to(Form::Docker, &line).text.as_deref(), Some("docker run --gpus all --entrypoint y x"), "{line}");
+    }
+    assert!(read("APPTAINER_NV=0 apptainer exec docker://x y").is_err());
     for (order, is_said) in [("", true), ("CUDA_DEVICE_ORDER=PCI_BUS_ID ", false)] {
         let line = format!("{order}SINGULARITYENV_CUDA_VISIBLE_DEVICES=0,1 singularity run --nv docker://x");
         let ran = run(&["container", "translate", "--to", "docker", &line]);
         assert_eq!(ran.err.contains("by their speed"), is_said, "{line}: {}", ran.err);
+    }
+}
+
+/// Docker's client does not give the container its own variables, as Apptainer does.
+#[test]
+fn variables_before_the_program_are_not_the_containers() {
+    for (line, translated) in [
+        ("CUDA_VISIBLE_DEVICES=1 docker run --gpus all x", "apptainer run --nv docker://x"),
+        ("sudo OMP_NUM_THREADS=2 docker run --gpus all x", "sudo apptainer run --nv docker://x"),
+        (
+            "A=1 CUDA_VISIBLE_DEVICES=1 docker run --gpus all -e A -e CUDA_VISIBLE_DEVICES x",
+            "A=1 CUDA_VISIBLE_DEVICES=1 apptainer run --nv docker://x",
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES=1 podman run --env-host --device nvidia.com/gpu=all x",
+            "CUDA_VISIBLE_DEVICES=1 apptainer run --nv docker://x",
+        ),
+    ] {
+        assert_eq!(to(Form::Apptainer, line).text.as_deref(), Some(translated), "{line}");
+    }
+    assert_eq!(to(Form::Apptainer, "docker run --gpus all -e A x").differences, [""; 0]);
+    let chosen = to(Form::Apptainer, "docker run --gpus device=1 -e CUDA_VISIBLE_DEVICES x").differences;
+    assert_eq!(chosen, ["left out, because the shell knows its value: the variable CUDA_VISIBLE_DEVICES"]);
+    for (line, is_said) in [
+        ("CUDA_VISIBLE_DEVICES=1 docker run --gpus all x", true),
+        ("NVIDIA_VISIBLE_DEVICES=1 docker run --runtime=nvidia x", true),
+        ("NVIDIA_VISIBLE_DEVICES=1 docker run x", true),
+        ("NVIDIA_VISIBLE_DEVICES=1 docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES x", false),
+        ("CUDA_VISIBLE_DEVICES=1 podman run --env-host --device nvidia.com/gpu=all x", false),
+        ("CUDA_VISIBLE_DEVICES=1 apptainer run --nv docker://x", false),
+        ("NVIDIA_VISIBLE_DEVICES=1", false),
+    ] {
+        let ran = run(&["container", "translate", "--to", "podman", line]);
+        assert_eq!(ran.err.contains("has no effect before the program"), is_said, "{line}: {}", ran.err);
     }
 }
 
@@ -885,6 +960,73 @@ fn files_that_ask_for_nothing_or_hide_something_are_refused() {
     assert!(number.hints[0].contains("gpus: [{driver: nvidia, count: 2}]"), "{number:?}");
     let extends = read("services:\n  a:\n    extends: {service: b}\n").expect_err("another service");
     assert!(extends.tries[0].starts_with("docker compose config | "), "{extends:?}");
+}
+
+/// What is meant is clear, and Compose or Kubernetes refuses it.
+#[test]
+fn mistakes_of_files_are_named_and_corrected() {
+    let compose = |devices: &str| {
+        format!(
+            "services:\n  a:\n    image: x\n    deploy: {{resources: {{reservations: {{devices: [{devices}]}}}}}}\n"
+        )
+    };
+    let pod = |rest: &str| format!("kind: Pod\nspec:\n  containers:\n  - {{name: a, image: x, {rest}}}\n");
+    for (file, docker, says, corrected) in [
+        (
+            compose("{driver: nvidia, count: 2}"),
+            "docker run --gpus 2 x\n",
+            "a reservation without capabilities: [gpu]",
+            "capabilities: [gpu]",
+        ),
+        (
+            compose("{driver: nvidia, device_ids: [0, 2], capabilities: [gpu]}"),
+            "docker run --gpus '\"device=0,2\"' x\n",
+            "device_ids only as a list of strings: ['0', '2']",
+            "device_ids: ['0', '2']",
+        ),
+        (
+            compose("{driver: nvidia, device_ids: all, capabilities: [gpu]}"),
+            "docker run --gpus all x\n",
+            "device_ids only as a list of strings: ['all']",
+            "count: all",
+        ),
+        (
+            pod("resources: {limits: {cpu: 1}, requests: {nvidia.com/gpu: 2}}"),
+            "docker run --gpus 2 x\n",
+            "a request of nvidia.com/gpu without a limit",
+            "nvidia.com/gpu: 2",
+        ),
+        (
+            pod("env: [{name: N, value: 1}, {name: B, value: '2'}], resources: {limits: {nvidia.com/gpu: 1}}"),
+            "docker run --gpus 1 -e N=1 -e B=2 x\n",
+            "the value of N if it is not in quotes",
+            "value: \"1\"",
+        ),
+    ] {
+        let ran = run_with_input(&["container", "translate", "--to", "docker", "-"], &file);
+        assert_eq!((ran.code, ran.out.as_str()), (0, docker), "{file}{}", ran.err);
+        assert!(ran.err.contains(says) && !ran.err.contains("value of B"), "{file}{}", ran.err);
+        let ran = run_with_input(&["container", "translate", "-"], &file);
+        assert!(ran.out.contains(corrected), "{file}{}", ran.out);
+    }
+    let differs = read(&pod("resources: {limits: {nvidia.com/gpu: 1}, requests: {nvidia.com/gpu: 2}}"));
+    assert!(differs.expect_err("two numbers").says.contains("another request than its limit"));
+    let both = pod("resources: {limits: {nvidia.com/gpu: 2}, requests: {nvidia.com/gpu: 2}}");
+    let ran = run_with_input(&["container", "translate", "--to", "docker", "-"], &both);
+    assert!(ran.code == 0 && !ran.err.contains("refuses"), "{}", ran.err);
+}
+
+/// The services of other files are not read, and that is said.
+#[test]
+fn files_that_a_compose_file_includes_are_named() {
+    let one = "include: [a.yaml, {path: [b.yaml]}]\nservices:\n  a: {image: x, gpus: all}\n";
+    let ran = run_with_input(&["container", "translate", "--to", "docker", "-"], one);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "docker run --gpus all x\n"));
+    assert!(ran.err.contains("included files are not read: a.yaml, b.yaml"), "{}", ran.err);
+    for none in ["include: [a.yaml]\n", "include: [a.yaml]\nservices: {a: {image: x}}\n"] {
+        let e = read(none).expect_err(none);
+        assert!(e.says.contains("a.yaml") && e.tries[0].starts_with("docker compose config | "), "{e:?}");
+    }
 }
 
 /// The runtime class adds devices only where `NVIDIA_VISIBLE_DEVICES` names them.

@@ -256,6 +256,37 @@ fn files_say_which_cuda_an_image_has() {
     assert_eq!(place.answer(&none, "580.95.05", "a100-sxm4-40gb"), "needs-no-cuda");
 }
 
+/// `nvcc` links its runtime statically by default, so programs often come with other libraries of a toolkit alone.
+#[test]
+fn a_toolkits_other_files_say_which_cuda_an_image_has() {
+    let place = Place::new();
+    let answer = |file: &str, driver: &str| place.answer(&place.with_file(file), driver, "a100-sxm4-40gb");
+    for file in ["lib64/libcublas.so.12.4.5.8", "version.json", "bin/nvcc", "lib64/libnvrtc-builtins.so.12.4"] {
+        let file = format!("usr/local/cuda-12.4/{file}");
+        assert_eq!(answer(&file, "535.261.03"), "runs", "{file}");
+        assert_eq!(answer(&file, "470.256.02"), "does-not-run", "{file}");
+    }
+    assert_eq!(answer("opt/app/lib/libcudnn.so.9", "580.95.05"), "unknown");
+    let image = place.with_file("opt/app/lib/libcudnn.so.9");
+    let says = place.says(&image, "580.95.05", "a100-sxm4-40gb");
+    assert!(says.contains("opt/app/lib/libcudnn.so.9 is a library for CUDA"), "{says}");
+}
+
+#[test]
+fn an_image_with_another_driver_may_not_run() {
+    let place = Place::new();
+    let file = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.15";
+    for variables in [&[("CUDA_VERSION", "12.4.1")][..], &[]] {
+        let image = place.file("driver.tar", &with_layer(&config(variables), &layer(&[file])));
+        assert_eq!(place.answer(&image, "580.95.05", "a100-sxm4-40gb"), "unknown", "{variables:?}");
+        let says = place.says(&image, "580.95.05", "a100-sxm4-40gb");
+        assert!(says.contains("a library of driver 550.54.15") && says.contains(file), "{says}");
+    }
+    // The host's own version is the same library.
+    let image = place.file("same.tar", &with_layer(&config(&[("CUDA_VERSION", "12.4.1")]), &layer(&[file])));
+    assert_eq!(place.answer(&image, "550.54.15", "a100-sxm4-40gb"), "runs");
+}
+
 #[test]
 fn each_image_of_an_archive_is_judged() {
     let place = Place::new();
