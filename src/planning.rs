@@ -91,7 +91,7 @@ impl<'a> Planner<'a> {
     /// If nothing fits: the facts that conflict and what would work. If the lock file or the bundle is not for this host.
     pub fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
         let (request, notes) = match self.bundle.map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))? {
-            InBundle::Plan(plan) => return Ok(Planned { plan: self.finished(*plan)?, notes: Vec::new() }),
+            InBundle::Plan(plan) => return Ok(self.finished(*plan, Vec::new())?),
             InBundle::Request(request, name) => {
                 let note = format!(
                     "the bundle has no plan for this host; its request was taken from {name}, made for a host with the \
@@ -111,10 +111,10 @@ impl<'a> Planner<'a> {
             && let Ok(kept) = plan(self.database, facts.clone(), request.clone())
             && kept.is_converged()
         {
-            return Ok(Planned { plan: self.finished(kept)?, notes });
+            return Ok(self.finished(kept, notes)?);
         }
         let plan = plan(self.database, self.with_offers(facts), request)?;
-        Ok(Planned { plan: self.finished(plan)?, notes })
+        Ok(self.finished(plan, notes)?)
     }
 
     /// The plan that fixes what `doctor` found, made at this time (UTC).
@@ -165,7 +165,7 @@ impl<'a> Planner<'a> {
     fn locked(&self, facts: &Facts, request: Request) -> Result<Request, LockError> {
         let Some(lock) = self.lock else { return Ok(request) };
         lock.is_for(facts)?;
-        lock.request(request)
+        lock.request(self.database, request)
     }
 
     fn with_offers(&self, mut facts: Facts) -> Facts {
@@ -181,15 +181,15 @@ impl<'a> Planner<'a> {
         facts.visible()
     }
 
-    fn finished(&self, plan: Plan) -> Result<Plan, LockError> {
-        let plan = match self.lock {
-            Some(lock) => lock.hold(plan)?,
-            None => plan,
-        };
-        Ok(match self.mirrors {
-            Some(mirrors) => plan.fetched_from(mirrors, self.database),
-            None => plan,
-        })
+    fn finished(&self, mut plan: Plan, mut notes: Vec<String>) -> Result<Planned, LockError> {
+        if let Some(lock) = self.lock {
+            plan = lock.hold(plan)?;
+            notes.extend(lock.notes(&plan));
+        }
+        if let Some(mirrors) = self.mirrors {
+            plan = plan.fetched_from(mirrors, self.database);
+        }
+        Ok(Planned { plan, notes })
     }
 
     fn in_bundle(&self, bundle: &Bundle, facts: &Facts) -> Result<InBundle, PlanningError> {

@@ -1,7 +1,7 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
 use super::files::{read_key, read_plan};
-use super::host::{must_be_private, no_gpus, stock_facts, system_of};
+use super::host::{containers_of_stock, must_be_private, no_gpus, stock_facts, system_of};
 use super::locked::Locked;
 use super::options::{DatabaseOptions, JsonOption, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder};
 use super::{Problem, print, say};
@@ -180,11 +180,12 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
 /// The plan for a new installation of a system.
 fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<Plan, Problem> {
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
-    let facts = stock_facts(os, None, &options.gpu, database)?;
+    let mut facts = stock_facts(os, None, &options.gpu, database)?;
     let request = {
         let (assumed, machine) = (options.gpu.clone(), facts.machine.kind);
         options.request.request(Path::new(paths::PREFIX), &options.cache, assumed, machine, options.root.as_deref())?
     };
+    facts.container_host = containers_of_stock(&request);
     let planner = Planner { lock: locked.file(), ..Planner::new(database) };
     let refused = |e: PlanningError| {
         let is_without_gpu = e.is_without_gpu();

@@ -81,6 +81,11 @@ pub fn containers_of(system: &System, database: &Database, request: &Request) ->
     Some(container_host(system, database, asked.docker_user.as_deref()))
 }
 
+/// The same for a new installation of a system, which has nothing of it.
+pub fn containers_of_stock(request: &Request) -> Option<ContainerHost> {
+    request.settings.containers.as_ref().map(|_| ContainerHost::default())
+}
+
 /// The facts, and what the host's repositories offer.
 pub fn look_with_offers(options: &HostOptions, database: &Database) -> Result<Facts, Problem> {
     let system = system(options);

@@ -16,6 +16,8 @@ use crate::resolve::{Method, SelectedCuda, Selection, ToolkitMethod};
 use crate::system::System;
 use crate::system::input;
 use crate::system::output;
+use crate::text::all_of;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +41,36 @@ impl Locked {
     /// What it says.
     pub fn file(&self) -> Option<&LockFile> {
         self.0.as_ref().map(|(_, lock)| lock)
+    }
+
+    /// What it says, on one line.
+    pub fn line(&self) -> Result<Option<String>, Problem> {
+        let text = self.file().map(serde_json::to_string).transpose();
+        text.map_err(|e| Problem::unexpected(e.to_string()))
+    }
+
+    /// Refuses a plan that installs packages if the package lists have only other versions of some than the locked ones. `apply`
+    /// needs no such check: it fetches the lists, and looks the packages up before the first change.
+    pub fn check_lists(&self, system: &System, plan: &Plan) -> Result<(), Problem> {
+        let has_packages = plan.steps.iter().any(installs_packages);
+        // Lists of managers without preferences do not have the packages that are installed.
+        let manager = plan.host.os.package_manager.filter(|manager| has_packages && of(*manager).preferences.is_some());
+        let (Some((path, lock)), Some(manager)) = (&self.0, manager) else { return Ok(()) };
+        let names = lock.packages.keys().map(String::as_str).collect();
+        // Lists that are missing or older than the repositories say nothing.
+        let Ok(offered) = offered_versions(system, manager, &names, &lock.packages) else { return Ok(()) };
+        // A repository that is yet to be added may have any other package, such as a dependency of the driver.
+        let is_complete = added_repositories(plan).next().is_none();
+        let listed: BTreeSet<_> = plan.steps.iter().filter(|step| is_listed(plan, step)).flat_map(names_in).collect();
+        let is_gone = |(name, version): &(&String, &String)| {
+            (is_complete || listed.contains(*name)) && offered.get(*name).is_some_and(|other| other != *version)
+        };
+        let gone = lock.packages.iter().filter(is_gone);
+        let gone: Vec<_> = gone.map(|(name, version)| format!("{name} {version} (not in the package lists)")).collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        Err(refused(path, &LockError::Gone(gone)).hint(causes::fetch_lists(Some(manager)).to_string()))
     }
 
     /// Why there is no plan for a host, with the flags that name this host in the commands that are suggested.
@@ -85,24 +117,15 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     if has_packaged_driver(plan) {
         all.extend(of_driver(plan, packages::installed(system, manager).map_err(unknown(manager))?));
     }
-    let added = added_repositories(plan).next();
-    if let Some(repository) = added {
+    let added: Vec<_> = added_repositories(plan).map(|repository| repository.url.as_str()).collect();
+    if !added.is_empty() {
+        let (sources, are) = (all_of(&added), if added.len() == 1 { "is" } else { "are" });
         super::say(&format!(
-            "note: the lock file has no packages of {}, which is not enabled yet. To lock them too, run gpusetup plan --lock \
-             again after apply",
-            repository.url
+            "note: of {sources}, which {are} not enabled yet, the lock file has only packages whose version the plan has. \
+             To lock all, run gpusetup plan --lock again after apply"
         ));
     }
-    // The packages of a repository that is yet to be added cannot be asked for.
-    let chosen = &plan.selection;
-    let is_known = |step: &&Step| match step.id {
-        _ if added.is_none() => true,
-        StepId::InstallDriver => chosen.driver.as_ref().is_none_or(|driver| driver.method != Method::Repository),
-        StepId::InstallCuda | StepId::InstallFurtherCuda(_) => !from_repository(chosen, step.id),
-        StepId::InstallCompanions => false,
-        _ => true,
-    };
-    let acts = plan.steps.iter().filter(is_known).flat_map(|step| &step.operations);
+    let acts = plan.steps.iter().filter(|step| is_listed(plan, step)).flat_map(|step| &step.operations);
     for wanted in
         acts.filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
     {
@@ -111,7 +134,39 @@ fn package_versions(system: &System, plan: &Plan) -> Result<Versions, Problem> {
             None => offered_to(system, manager, wanted)?,
         });
     }
+    all.extend(planned_versions(plan));
     Ok(all)
+}
+
+/// Whether the package lists have the packages of a step. They lack those of a repository that is yet to be added.
+fn is_listed(plan: &Plan, step: &Step) -> bool {
+    let chosen = &plan.selection;
+    match step.id {
+        _ if added_repositories(plan).next().is_none() => true,
+        StepId::InstallDriver => chosen.driver.as_ref().is_none_or(|driver| driver.method != Method::Repository),
+        StepId::InstallCuda | StepId::InstallFurtherCuda(_) => !from_repository(chosen, step.id),
+        StepId::InstallCompanions => false,
+        StepId::ContainerToolkit => !installs_packages(step),
+        _ => true,
+    }
+}
+
+/// The names of the packages that a step installs.
+fn names_in(step: &Step) -> impl Iterator<Item = &String> {
+    step.operations.iter().flat_map(|act| match &act.operation {
+        Operation::Packages(wanted) => wanted.install.as_slice(),
+        _ => &[],
+    })
+}
+
+fn installs_packages(step: &Step) -> bool {
+    step.operations.iter().any(|act| !act.satisfied && matches!(act.operation, Operation::Packages(_)))
+}
+
+/// The packages that the plan installs in one version, whatever the repositories have.
+fn planned_versions(plan: &Plan) -> impl Iterator<Item = (String, String)> {
+    let version = |wanted: &Packages, name: &String| Some((name.clone(), wanted.versions.get(name)?.clone()));
+    plan.packages().flat_map(move |wanted| wanted.install.iter().filter_map(move |name| version(wanted, name)))
 }
 
 /// Whether the toolkit that a step installs comes from packages of NVIDIA's repository.
@@ -137,10 +192,11 @@ fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
         all.extend(offered_to(system, manager, wanted)?);
         all.extend(here.iter().filter(|(name, _)| wanted.install.contains(name)).map(|(n, v)| (n.clone(), v.clone())));
     }
+    all.extend(planned_versions(plan));
     if !all.is_empty() {
         super::say(
-            "note: the lock file has the packages that the plan names, but not what they depend on. \
-             To lock that too, run gpusetup plan --lock on the host itself, or in the tree with chroot",
+            "note: the lock file has the packages that the plan names, as far as their versions are known, but not what they \
+             depend on. To lock that too, run gpusetup plan --lock on the host itself, or in the tree with chroot",
         );
     }
     if has_packaged_driver(plan) {

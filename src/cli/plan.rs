@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::files::save;
-use super::host::{containers_of, database, described, look_or_stock, no_gpus, system};
+use super::host::{containers_of, containers_of_stock, database, described, look_or_stock, no_gpus, system};
 use super::locked::{self, Locked};
 use super::mig;
 use super::options::{
@@ -115,6 +115,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         facts.container_host = containers_of(&system, database, &request);
         mig::request::prepare(&system, database, &mut facts, &mut request, false)?;
     }
+    if options.stock.os.is_some() {
+        facts.container_host = containers_of_stock(&request);
+    }
     let has_gpus = !facts.gpus.is_empty();
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
     let is_json = options.look.json || options.format == Format::Json;
@@ -161,6 +164,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     {
         super::say(&format!("warning: {}: {sentence}", CheckId::GS601));
     }
+    if reads_lists && opened.is_none() {
+        locked.check_lists(&system, &plan)?;
+    }
     if let Some(path) = &options.lock {
         locked::write(path, &system, database, &plan)?;
     }
@@ -175,11 +181,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
         (false, Format::CloudInit) => {
             tell_warnings(&plan);
+            let lock = locked.line()?;
             let wishes = Wishes {
                 accept_eula: options.accept_eula,
                 reboot: options.reboot.as_str(),
                 sources: &sources,
                 binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
+                lock: lock.as_deref(),
             };
             for missing in wishes.missing() {
                 super::say(&format!("note: {missing}"));

@@ -128,6 +128,10 @@ pub fn writing_on(
         }
     })?;
     private::own_directories(&system).map_err(Failure::from)?;
+    // The last result stays: it may show what a damaged journal lacks.
+    if let Err(damaged @ Failure::Integrity(_)) = apply::unfinished(&system) {
+        return Err(damaged.into());
+    }
     interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     let mut account = Account::open();
     let ended = work(&system, &mut account);

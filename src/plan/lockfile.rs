@@ -4,11 +4,12 @@
 use super::{DatabaseId, Plan, StepId};
 use crate::compat::{AddOnId, Artifact, CompanionId, CudaArtifact, Database, DriverArtifact, DriverVariant};
 use crate::host::{Facts, SystemId};
-use crate::operation::{Download, Operation};
+use crate::operation::{Download, Operation, Packages};
 use crate::resolve::{
-    FurtherRequest, LockedLayers, Method, Request, SelectedAddOn, SelectedComponent, SelectedCuda, SelectedToolkit,
-    Selection, cuda_arch,
+    ContainerRequest, FurtherRequest, LockedLayers, Method, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
+    SelectedToolkit, Selection, Settings, cuda_arch,
 };
+use crate::text::all_of;
 use crate::version::{AddOnVersion, Version, VersionError, Want};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,9 @@ pub struct LockFile {
     /// Companions of the driver that were requested, such as DCGM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub companions: BTreeSet<CompanionId>,
+    /// What the plan set up for containers. A plan that follows the lock file does so only if that is requested again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub containers: Option<ContainerRequest>,
     /// All downloaded files with their checksums.
     pub artifacts: Vec<LockedArtifact>,
     /// The versions of packages by name, as the package manager writes them.
@@ -95,6 +99,7 @@ impl LockFile {
             system: SystemId::of(&plan.host),
             selection: plan.selection.clone(),
             companions: plan.request.companions.clone(),
+            containers: plan.request.settings.containers.as_ref().map(of_every_host),
             artifacts: artifacts(database, plan),
             packages,
         }
@@ -125,8 +130,15 @@ impl LockFile {
     }
 
     /// The request restricted to the locked versions; everything else is kept.
-    pub fn request(&self, asked: Request) -> Result<Request, LockError> {
+    pub fn request(&self, database: &Database, mut asked: Request) -> Result<Request, LockError> {
         let selected = &self.selection;
+        if let Some(containers) = &mut asked.settings.containers {
+            let toolkit = database.container_toolkit().into_iter().flat_map(|toolkit| &toolkit.packages);
+            containers.locked_toolkit = self.version_of(toolkit);
+            let engine = database.engines.iter().filter(|engine| containers.engine == Some(engine.id));
+            let packages = engine.flat_map(|engine| &engine.packages).filter_map(|packages| packages.names.first());
+            containers.locked_engine = self.version_of(packages);
+        }
         Ok(Request {
             driver: exactly(selected.driver.as_ref().map(|d| d.version))?,
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
@@ -143,6 +155,11 @@ impl LockFile {
             upgrade: false,
             ..asked
         })
+    }
+
+    /// The locked version of the first of these packages that has one.
+    fn version_of<'n>(&self, mut names: impl Iterator<Item = &'n String>) -> Option<String> {
+        names.find_map(|name| self.packages.get(name)).cloned()
     }
 
     /// Checks that it is for this host. Only packages belong to a distribution's release; NVIDIA's files are for all.
@@ -194,6 +211,50 @@ impl LockFile {
         }
         Ok(plan.summed())
     }
+
+    /// How a plan that follows it may still differ from host to host, each in a sentence.
+    pub fn notes(&self, plan: &Plan) -> Vec<String> {
+        self.without_containers(plan).into_iter().chain(self.without_versions(plan)).collect()
+    }
+
+    /// The sentence if containers were set up or an engine was named, and are not now.
+    fn without_containers(&self, plan: &Plan) -> Option<String> {
+        let asked = plan.request.settings.containers.as_ref();
+        let is_less =
+            |locked: &ContainerRequest| asked.is_none_or(|now| now.engine.is_none() && locked.engine.is_some());
+        let containers = self.containers.clone().filter(is_less);
+        let settings = Settings { containers: Some(containers?), ..Settings::default() };
+        let options = settings.options().join(" ");
+        let lacks = if asked.is_none() { "sets up no containers" } else { "installs no engine" };
+        Some(format!(
+            "note: this plan {lacks}, but the lock file was written with {options}: add these to install the same"
+        ))
+    }
+
+    /// The sentence if packages are installed that have no locked version.
+    fn without_versions(&self, plan: &Plan) -> Option<String> {
+        let needed = plan.acts().filter(|act| !act.satisfied);
+        let transactions =
+            needed.filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None });
+        // The driver's packages come in the driver's version only.
+        let is_free = |wanted: &Packages, name: &String| {
+            !self.packages.contains_key(name) && !wanted.drivers.contains_key(name) && !wanted.alike.contains(name)
+        };
+        let mut free = BTreeSet::new();
+        for wanted in transactions {
+            free.extend(wanted.install.iter().filter(|name| is_free(wanted, name)).map(String::as_str));
+        }
+        let names: Vec<&str> = free.into_iter().collect();
+        let (are, versions) = if names.len() == 1 { ("is", "its version") } else { ("are", "their versions") };
+        let sentence =
+            || format!("note: {} {are} not in the lock file: {versions} may differ between hosts", all_of(&names));
+        (!names.is_empty()).then(sentence)
+    }
+}
+
+/// The request without what belongs to one host, or is locked elsewhere.
+fn of_every_host(request: &ContainerRequest) -> ContainerRequest {
+    ContainerRequest { engine: request.engine, ..ContainerRequest::default() }
 }
 
 /// Whether two selections are the same. Where the repository of a driver's packages was added, it is enabled from then on, and a

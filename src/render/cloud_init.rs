@@ -18,6 +18,8 @@ pub struct Wishes<'a> {
     pub sources: &'a Sources,
     /// Where the binary comes from, with its sum; none where the image has it.
     pub binary: Option<(&'a str, &'a str)>,
+    /// The lock file that the machine keeps to, as one line of JSON; none without `--locked`.
+    pub lock: Option<&'a str>,
 }
 
 impl Wishes<'_> {
@@ -36,6 +38,9 @@ impl Wishes<'_> {
     }
 }
 
+/// Where the machine has the lock file.
+const LOCK: &str = "/etc/gpusetup/gpu.lock";
+
 /// The setting of which there may be several.
 const MODULE_OPTION: &str = "module-option";
 
@@ -53,43 +58,13 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     let mut key = |name: &str, value: &str| {
         let _ = writeln!(config, "      {name}: {}", quoted(value));
     };
-    match (&plan.selection.driver, &plan.request.driver_file) {
-        (Some(d), Some(file)) => {
-            key("driver-file", file.url.strip_prefix("file://").unwrap_or(&file.url));
-            key("driver-file-sha256", &file.sha256);
-            key("modules", &d.modules.to_string());
-        }
-        (Some(d), None) => {
-            // A point release may be gone from the repositories by the time the machine boots. A runfile is not, and another one
-            // may lack what was planned with it.
-            let version = d.version.to_string();
-            key("driver", if d.method == Method::Runfile { &version } else { &d.branch });
-            key("modules", &d.modules.to_string());
-            let method = match d.method {
-                Method::Auto | Method::Packages => "packages",
-                Method::Repository => "repository",
-                Method::Runfile => "runfile",
-            };
-            key("method", method);
-        }
-        (None, _) => key("driver", "none"),
+    match wishes.lock {
+        Some(_) => key("locked", LOCK),
+        None => choice(plan, &mut key),
     }
-    let none = || "none".to_owned();
-    let further = plan.selection.toolkits.iter().skip(1).map(|toolkit| toolkit.cuda.version.to_string());
-    let default = plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string());
-    key("cuda", &std::iter::once(default).chain(further).collect::<Vec<_>>().join(","));
-    key("cudnn", &plan.selection.cudnn.as_ref().map_or_else(none, |c| c.version.to_string()));
-    let add_ons = plan.selection.add_ons.iter().map(|(id, chosen)| format!("{id}=={}", chosen.version));
-    let add_ons: Vec<_> = add_ons.chain(plan.request.companions.iter().map(ToString::to_string)).collect();
-    if !add_ons.is_empty() {
-        key("with", &add_ons.join(","));
-    }
-    if !plan.request.toolkit_method.is_auto() {
-        key("toolkit-method", plan.request.toolkit_method.as_str());
-    }
-    let components = &plan.request.components;
-    if !components.is_empty() {
-        key("components", &components.join(","));
+    if let Some(file) = &plan.request.driver_file {
+        key("driver-file", file.url.strip_prefix("file://").unwrap_or(&file.url));
+        key("driver-file-sha256", &file.sha256);
     }
     key("prefix", &plan.request.prefix.display().to_string());
     let settings = plan.request.settings.keys();
@@ -149,14 +124,55 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     } else {
         ""
     };
+    let lock = wishes.lock.map_or_else(String::new, |lock| {
+        format!("  - path: {LOCK}\n    permissions: \"0644\"\n    content: {}\n", quoted(lock))
+    });
     format!(
         "#cloud-config\n# {}, as planned by gpusetup {} with its database {}.\n{}write_files:\n  \
-         - path: /etc/gpusetup/config.yaml\n    permissions: \"0644\"\n    content: |\n{config}{licences}runcmd:\n{command}{power}",
+         - path: /etc/gpusetup/config.yaml\n    permissions: \"0644\"\n    content: |\n{config}{licences}{lock}runcmd:\n{command}{power}",
         visible(&crate::resolve::summary(&plan.selection)),
         visible(&plan.tool),
         visible(&plan.database.version),
         super::script::warnings(plan),
     )
+}
+
+/// The keys of what was chosen, for a machine without a lock file.
+fn choice(plan: &Plan, mut key: impl FnMut(&str, &str)) {
+    match (&plan.selection.driver, &plan.request.driver_file) {
+        (Some(d), Some(_)) => key("modules", &d.modules.to_string()),
+        (Some(d), None) => {
+            // A point release may be gone from the repositories by the time the machine boots. A runfile is not, and another one
+            // may lack what was planned with it.
+            let version = d.version.to_string();
+            key("driver", if d.method == Method::Runfile { &version } else { &d.branch });
+            key("modules", &d.modules.to_string());
+            let method = match d.method {
+                Method::Auto | Method::Packages => "packages",
+                Method::Repository => "repository",
+                Method::Runfile => "runfile",
+            };
+            key("method", method);
+        }
+        (None, _) => key("driver", "none"),
+    }
+    let none = || "none".to_owned();
+    let further = plan.selection.toolkits.iter().skip(1).map(|toolkit| toolkit.cuda.version.to_string());
+    let default = plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string());
+    key("cuda", &std::iter::once(default).chain(further).collect::<Vec<_>>().join(","));
+    key("cudnn", &plan.selection.cudnn.as_ref().map_or_else(none, |c| c.version.to_string()));
+    let add_ons = plan.selection.add_ons.iter().map(|(id, chosen)| format!("{id}=={}", chosen.version));
+    let add_ons: Vec<_> = add_ons.chain(plan.request.companions.iter().map(ToString::to_string)).collect();
+    if !add_ons.is_empty() {
+        key("with", &add_ons.join(","));
+    }
+    if !plan.request.toolkit_method.is_auto() {
+        key("toolkit-method", plan.request.toolkit_method.as_str());
+    }
+    let components = &plan.request.components;
+    if !components.is_empty() {
+        key("components", &components.join(","));
+    }
 }
 
 /// A text of YAML on one line, whatever is in it.

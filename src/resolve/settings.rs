@@ -49,6 +49,12 @@ pub struct ContainerRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[a-z_][a-z0-9_.-]*$")))]
     pub docker_user: Option<String>,
+    /// The version of the container toolkit's packages in a lock file, as the package manager writes it: `1.20.0-1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_toolkit: Option<String>,
+    /// The version of the engine's package in a lock file: `26.1.5+dfsg1-9+b1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_engine: Option<String>,
 }
 
 /// The profile that sets up containers.
@@ -257,7 +263,11 @@ mod tests {
             module_key: Some(ModuleKey { key: "/root/k".into(), certificate: "/root/c".into(), sha256: String::new() }),
             updates: Some(Updates::Hold),
             mig: Some(MigRequest { stops_users: true, ..MigRequest::of("3g.20gb,2x2g.10gb".to_owned()) }),
-            containers: Some(ContainerRequest { engine: "podman".parse().ok(), docker_user: Some("alice".to_owned()) }),
+            containers: Some(ContainerRequest {
+                engine: "podman".parse().ok(),
+                docker_user: Some("alice".to_owned()),
+                ..ContainerRequest::default()
+            }),
         };
         let options = "--power-limit 82.5 --gpu-clocks 210,1410 --memory-clocks default --compute-mode exclusive-process \
             --module-option nvidia.NVreg_X=1 --vgpu-token '/root/a b.tok' --mok-key /root/k --mok-cert /root/c --updates hold --mig 3g.20gb,2x2g.10gb --mig-services stop \
