@@ -9,7 +9,7 @@ use crate::apply::result::Ending;
 use crate::apply::{self, Failure, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, PathFiles, RepositoryUse, container_host, repository_notes};
+use crate::host::{Facts, PathFile, PathFiles, RepositoryUse, container_host, repository_notes};
 use crate::operation::packages;
 use crate::packages::{of, owners};
 use crate::plan::{Inventory, Original, Plan, Unwanted};
@@ -110,9 +110,29 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 
 const NOTHING: &str = "Nothing to remove: gpusetup did nothing here that still stands.";
 
+/// The module files that gpusetup wrote in folders of the host's module system. They are not in the journal.
+fn own_modules(system: &System) -> Vec<PathBuf> {
+    PathFiles::of(system).read.into_iter().filter(PathFile::is_own_module).map(|file| file.path).collect()
+}
+
+/// What gpusetup did here, in the order in which it is undone.
+fn to_undo(system: &System) -> Result<Vec<String>, Problem> {
+    let by_journal = apply::to_take_back(system, RollbackScope::All)?;
+    let modules = own_modules(system).into_iter().map(|path| format!("remove {}", path.display()));
+    Ok(by_journal.into_iter().chain(modules).collect())
+}
+
+/// Removes the module files that gpusetup wrote.
+fn remove_modules(system: &System) -> Result<(), Problem> {
+    for path in own_modules(system) {
+        let failed = |e: std::io::Error| Problem::unexpected(format!("cannot remove {}: {e}", path.display()));
+        system.remove(&path).map_err(failed)?;
+    }
+    Ok(())
+}
+
 fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
-    let all = apply::to_take_back(system, RollbackScope::All)?;
-    if all.is_empty() {
+    if to_undo(system)?.is_empty() {
         ProgressPrinter::new(false, !options.look.json).end(NOTHING);
         return Ok(Ended::Untouched);
     }
@@ -123,7 +143,13 @@ fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
             return Ok(Ended::Untouched);
         }
     }
+    if apply::to_take_back(system, RollbackScope::All)?.is_empty() {
+        remove_modules(system)?;
+        ProgressPrinter::new(false, !options.look.json).end("Done: the module files that gpusetup wrote were removed.");
+        return Ok(Ended::Untouched);
+    }
     let ended = take_back(&options.run, options.look.json, system, RollbackScope::All)?;
+    remove_modules(system)?;
     say(&format!("downloads stay in {}", options.host.cache.display()));
     Ok(ended)
 }
@@ -137,7 +163,7 @@ struct ToUndo<'a> {
 }
 
 fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
-    let all = apply::to_take_back(system, RollbackScope::All)?;
+    let all = to_undo(system)?;
     if options.look.json && options.dry_run {
         super::print_json(&ToUndo { schema: "gpusetup.uninstall/1", undo: &all })?;
         return Ok(Exit::Done);
@@ -207,7 +233,7 @@ fn inventory(
     Ok(Inventory { installed, owners, notes, toolkit_notes, container_notes, ..without_packages })
 }
 
-/// The engines' files that gpusetup changed, and the CDI specifications of the container toolkit.
+/// The files of the engines and of the container toolkit that gpusetup changed, and the toolkit's CDI specifications.
 fn of_containers(
     system: &System,
     database: &Database,
@@ -217,6 +243,7 @@ fn of_containers(
         return Ok(Default::default());
     };
     let files = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
+    let files = files.chain(toolkit.low_level.iter().map(|known| &known.config));
     let originals = apply::originals(system, files.map(Path::new)).map_err(Failure::from)?;
     let there = toolkit.specifications.iter().filter(|path| system.exists(path));
     Ok((originals, there.map(PathBuf::from).collect()))

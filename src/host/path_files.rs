@@ -49,7 +49,7 @@ const FOLDERS: [(&str, &str, Option<Syntax>); 5] = [
     ("/etc/ld.so.conf.d", ".conf", Some(Syntax::Loader)),
 ];
 /// The folders in the MODULEPATH that packages of Lmod and Environment Modules set: three of RHEL and its relatives, four of
-/// Debian and Ubuntu. Their files are looked at and not edited.
+/// Debian and Ubuntu. Their files are looked at and not edited; gpusetup's own are removed with their toolkit.
 const MODULE_PATH: [&str; 7] = [
     "/etc/modulefiles",
     "/usr/share/modulefiles",
@@ -79,6 +79,9 @@ const ONLY_READ: [&str; 12] = [
 /// The user numbers of people; others belong to services (UID_MIN and UID_MAX of shadow's login.defs).
 const OF_PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;
 
+/// The line by which a module file of gpusetup's is known.
+pub const MODULE_MARK: &str = "# Written by gpusetup (gpusetup use cuda --module-files).";
+
 /// A file that puts directories on a search path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathFile {
@@ -92,6 +95,22 @@ pub struct PathFile {
     pub syntax: Option<Syntax>,
     /// Whether it is in the home of a user.
     pub is_private: bool,
+}
+
+impl PathFile {
+    /// Whether it is a module file that gpusetup wrote.
+    pub fn is_own_module(&self) -> bool {
+        self.has_line(MODULE_MARK)
+    }
+
+    /// Whether it is the module file that gpusetup wrote for the toolkit in this directory.
+    pub fn is_own_module_of(&self, toolkit: &Path) -> bool {
+        self.is_own_module() && self.has_line(&format!("setenv CUDA_HOME {{{}}}", toolkit.display()))
+    }
+
+    fn has_line(&self, wanted: &str) -> bool {
+        self.text.lines().any(|line| line == wanted)
+    }
 }
 
 /// The files that were found.

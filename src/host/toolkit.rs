@@ -5,7 +5,7 @@ use super::reader::Reader;
 use super::{Facts, Origin, Toolkit};
 use crate::compat::Database;
 use crate::packages::upstream;
-use crate::paths::{CUDA_ALTERNATIVE, CUDA_ALTERNATIVES_DPKG, CUDA_ALTERNATIVES_RPM};
+use crate::paths::{CUDA_ALTERNATIVES_DPKG, CUDA_ALTERNATIVES_RPM};
 use crate::system::Node;
 use crate::version::CudaVersion;
 use serde::Deserialize;
@@ -162,15 +162,20 @@ impl Toolkit {
 }
 
 impl Facts {
-    /// The toolkit that the link `cuda` below the prefix leads to, also through the system's alternatives.
+    /// The toolkit that the link `cuda` below the prefix leads to.
     pub fn default_toolkit(&self, prefix: &Path) -> Option<&Toolkit> {
-        let link = |path: &Path| match self.node(path)? {
+        self.toolkit_behind(&prefix.join("cuda"))
+    }
+
+    /// The toolkit that a link leads to, also through the system's alternatives and links such as `cuda-12`.
+    pub fn toolkit_behind(&self, link: &Path) -> Option<&Toolkit> {
+        const MOST_LINKS: usize = 8;
+        let target = |path: &PathBuf| match self.node(path)? {
             Node::Link { target } => Some(path.with_file_name("").join(target)),
             _ => None,
         };
-        let first = link(&prefix.join("cuda"))?;
-        let end = link(&first).filter(|_| first == Path::new(CUDA_ALTERNATIVE)).unwrap_or(first);
-        self.toolkits.iter().find(|toolkit| toolkit.path == end)
+        let mut chain = std::iter::successors(target(&link.to_owned()), target).take(MOST_LINKS);
+        chain.find_map(|path| self.toolkits.iter().find(|toolkit| toolkit.path == path))
     }
 }
 

@@ -13,13 +13,13 @@ use super::switch::installed;
 use super::{Act, Plan, Step, StepId, Warning, gpu_settings, path_lines, toolkit_packages};
 use crate::causes;
 use crate::compat::{Companion, Database, DriverOffer, PackageManager};
-use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, PathFiles, RepositoryUse, Syntax, Toolkit};
+use crate::host::{AddOnFiles, Facts, InstalledDriver, Origin, PathFile, PathFiles, RepositoryUse, Syntax, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::{Link, Operation, Packages, Remove, Run, Service};
 use crate::packages::{Note, pattern_matches};
 use crate::paths::{
-    BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PROFILE,
-    SETTINGS_UNIT, VGPU_TOKEN,
+    BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PREFIX,
+    PROFILE, SETTINGS_UNIT, VGPU_TOKEN,
 };
 use crate::resolve::{Conflict, Hint, Request, distribution, toolkit_repository};
 use crate::system::Node;
@@ -119,6 +119,7 @@ pub fn removal(
         const TITLE: &str = "Remove the toolkit from the startup files of shells";
         const WHY: &str = "they name a directory that is gone; a copy of each file is kept for rollback";
         steps.extend((!of_shells.is_empty()).then(|| step(StepId::Environment, TITLE, WHY, of_shells)));
+        steps.extend(off.module_files());
     }
     let steps = [of_containers, steps].concat();
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
@@ -326,7 +327,7 @@ impl RemovalPlanner<'_> {
         let below = path.parent() == Some(self.prefix);
         if !below && toolkit.origin != Origin::Dpkg {
             let sentence = causes::outside_prefix(version, path, self.prefix);
-            let conflict = Conflict::blocked(CheckId::GS715, sentence);
+            let conflict = self.with_another_default(toolkit, Conflict::blocked(CheckId::GS715, sentence));
             // By any other name of its directory, gpusetup would not find it there.
             let is_usual = path.file_name().is_some_and(|name| name == version.directory().as_str());
             return Err(match path.parent().filter(|_| is_usual) {
@@ -359,6 +360,18 @@ impl RemovalPlanner<'_> {
         Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", path.display()), why, acts))
     }
 
+    /// A refusal to remove a toolkit outside of the prefix, with the command that first makes another one the default.
+    fn with_another_default(&self, toolkit: &Toolkit, conflict: Conflict) -> Conflict {
+        let is_default = self.facts.default_toolkit(self.prefix).is_some_and(|default| default.path == toolkit.path);
+        let stays: Vec<_> = self.facts.toolkits.iter().filter(|t| !self.goes(t)).collect();
+        match self.next_default(&stays).filter(|_| is_default) {
+            Some((next, _)) => conflict
+                .hint("it is the default toolkit: first make another one the default")
+                .hint(Hint::Command(format!("sudo gpusetup use cuda {}", next.version))),
+            None => conflict,
+        }
+    }
+
     /// Removes cuDNN and other add-ons outside of toolkits; those in a toolkit are removed with it.
     fn add_ons(&self) -> Vec<Step> {
         let outside = |c: &&AddOnFiles| !self.facts.toolkits.iter().any(|t| c.directory.starts_with(&t.path));
@@ -382,36 +395,18 @@ impl RemovalPlanner<'_> {
     fn settings(&self, of_loader: Vec<Act>, warnings: &mut Vec<Warning>) -> Vec<Step> {
         let mut steps = Vec::new();
         let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.goes(t));
-        let default = self.prefix.join("cuda");
-        let is_alternative = toolkit_packages::is_alternative(self.facts, self.prefix);
-        let was_default = self.facts.default_toolkit(self.prefix).filter(|t| gone.iter().any(|g| g.path == t.path));
-        if is_alternative {
-            // Packages take their own out; the system then chooses another one.
-            let registered =
-                gone.iter().filter(|toolkit| toolkit.origin != Origin::Dpkg && toolkit.has_own_directory());
-            let acts: Vec<_> =
-                registered.map(|toolkit| Act::needed(toolkit_packages::deregister(&toolkit.path))).collect();
-            if !acts.is_empty() {
-                const WHY: &str = "the system then chooses among the remaining ones";
-                steps.push(step(StepId::FixSymlinks, "Remove the toolkit from the alternatives", WHY, acts));
-            }
-        } else if was_default.is_some() {
-            let next = self.next_default(&stays);
-            let (title, operation, why) = match next.and_then(|(t, why)| Some((t, t.path.file_name()?, why))) {
-                Some((toolkit, name, why)) => {
-                    warnings
-                        .extend(default_not_run(self.database, self.facts, toolkit).filter(|_| !self.unwanted.driver));
-                    let link = Link { path: default, target: name.into(), soname: None };
-                    (format!("Make CUDA {} the default toolkit", toolkit.version), Operation::Link(link), why)
-                }
-                None => {
-                    let title = format!("Remove the link {}", shown(&default));
-                    (title, Operation::Remove(Remove { path: default }), "no toolkit remains")
-                }
-            };
-            steps.push(step(StepId::FixSymlinks, title, why, vec![Act::needed(operation)]));
+        let was_default =
+            self.facts.default_toolkit(self.prefix).is_some_and(|t| gone.iter().any(|gone| gone.path == t.path));
+        let next = if was_default { self.next_default(&stays) } else { None };
+        let not_run = next.and_then(|(toolkit, _)| default_not_run(self.database, self.facts, toolkit));
+        warnings.extend(not_run.filter(|_| !self.unwanted.driver));
+        if toolkit_packages::is_alternative(self.facts, self.prefix) {
+            steps.extend(self.alternatives(&gone, &stays, next));
+        } else if was_default {
+            steps.push(self.default_link(next));
         }
-        let last = !gone.is_empty() && stays.is_empty();
+        steps.extend(self.other_links(warnings));
+        let last = !gone.is_empty() && stays.is_empty() && !self.is_default_elsewhere();
         let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }));
         let mut loader: Vec<_> = ours(LOADER_PATH).map(Act::needed).into_iter().chain(of_loader).collect();
         loader.push(Act::needed(rebuild_cache()));
@@ -422,6 +417,67 @@ impl RemovalPlanner<'_> {
             steps.push(step(StepId::Environment, "Remove the toolkit from PATH", WHY, vec![Act::needed(profile)]));
         }
         steps
+    }
+
+    /// Whether gpusetup's settings may be those of a default toolkit below the usual prefix, and this is another prefix.
+    fn is_default_elsewhere(&self) -> bool {
+        let usual = Path::new(PREFIX);
+        self.prefix != usual && self.facts.node(&usual.join("cuda")).is_some()
+    }
+
+    /// Removes other links to the removed toolkits below the prefix, such as `cuda-12`. Those below the usual prefix are named.
+    fn other_links(&self, warnings: &mut Vec<Warning>) -> Option<Step> {
+        let is_in = |path: &Path, folder: &Path| path.parent() == Some(folder);
+        let is_of_toolkits = |path: &Path| is_in(path, self.prefix) || is_in(path, Path::new(PREFIX));
+        let leads_to_removed = |path: &Path| self.facts.toolkit_behind(path).is_some_and(|toolkit| self.goes(toolkit));
+        let default = self.prefix.join("cuda");
+        let links = self.facts.paths.keys().filter(|path| **path != default && is_of_toolkits(path));
+        let links = links.filter(|path| leads_to_removed(path));
+        let (below, elsewhere): (Vec<_>, Vec<_>) = links.partition(|path| is_in(path, self.prefix));
+        warnings.extend(elsewhere.into_iter().map(|path| left_link(path)));
+        let acts: Vec<_> =
+            below.into_iter().map(|path| Act::needed(Operation::Remove(Remove { path: path.clone() }))).collect();
+        const WHY: &str = "they would lead to a directory that is gone";
+        (!acts.is_empty()).then(|| step(StepId::FixSymlinks, "Remove other links to the toolkit", WHY, acts))
+    }
+
+    /// The link to the toolkit that becomes the default; without one, its removal.
+    fn default_link(&self, next: Option<(&Toolkit, &'static str)>) -> Step {
+        let path = self.prefix.join("cuda");
+        let (title, operation, why) = match next.and_then(|(t, why)| Some((t, t.path.file_name()?, why))) {
+            Some((toolkit, name, why)) => {
+                let link = Link { path, target: name.into(), soname: None };
+                (becomes_default(toolkit), Operation::Link(link), why)
+            }
+            None => {
+                let title = format!("Remove the link {}", shown(&path));
+                (title, Operation::Remove(Remove { path }), "no toolkit remains")
+            }
+        };
+        step(StepId::FixSymlinks, title, why, vec![Act::needed(operation)])
+    }
+
+    /// Takes the removed toolkits out of the system's alternatives, and chooses the one that becomes the default.
+    fn alternatives(
+        &self,
+        gone: &[&Toolkit],
+        stays: &[&Toolkit],
+        next: Option<(&Toolkit, &'static str)>,
+    ) -> Option<Step> {
+        // Packages take their own out.
+        let is_left = |toolkit: &&&Toolkit| {
+            toolkit.origin != Origin::Dpkg && self.facts.toolkit_alternatives.contains(&toolkit.path)
+        };
+        let mut acts: Vec<_> = gone.iter().filter(is_left).map(|t| toolkit_packages::deregister(&t.path)).collect();
+        let (title, why) = match next {
+            Some((toolkit, why)) => {
+                acts.extend(toolkit_packages::choose_next(self.facts, self.prefix, toolkit, stays));
+                (becomes_default(toolkit), why)
+            }
+            None => ("Remove the toolkit from the alternatives".to_owned(), "its directory is removed"),
+        };
+        let acts: Vec<_> = acts.into_iter().map(Act::needed).collect();
+        (!acts.is_empty()).then(|| step(StepId::FixSymlinks, title, why, acts))
     }
 
     /// The toolkit that becomes the default, and why: the newest that remains, of those whose programs the driver runs if there is one.
@@ -451,7 +507,7 @@ impl RemovalPlanner<'_> {
         let mut say = |text: String| warnings.push(Warning { check: CheckId::GS701.into(), text });
         let files = &self.inventory.path_files.read;
         let inherited = path_lines::inherited(files, &gone);
-        for file in files {
+        for file in files.iter().filter(|file| !is_module_of(file, &gone)) {
             let (act, left) = path_lines::edit(file, &gone, &inherited);
             if file.syntax == Some(Syntax::Loader) { &mut of_loader } else { &mut of_shells }.extend(act);
             left.into_iter().for_each(&mut say);
@@ -463,6 +519,17 @@ impl RemovalPlanner<'_> {
         (of_loader, of_shells)
     }
 
+    /// Removes the module files that gpusetup wrote for the removed toolkits.
+    fn module_files(&self) -> Option<Step> {
+        let gone = self.facts.toolkits.iter().filter(|toolkit| self.goes(toolkit));
+        let gone: Vec<_> = gone.map(|toolkit| toolkit.path.clone()).collect();
+        let modules = self.inventory.path_files.read.iter().filter(|file| is_module_of(file, &gone));
+        let acts: Vec<_> =
+            modules.map(|file| Act::needed(Operation::Remove(Remove { path: file.path.clone() }))).collect();
+        const WHY: &str = "gpusetup wrote them (use cuda --module-files), and they name a directory that is gone";
+        (!acts.is_empty()).then(|| step(StepId::Environment, "Remove the module files of the toolkit", WHY, acts))
+    }
+
     fn packages(&self, names: BTreeSet<String>) -> Option<Act> {
         let manager = self.facts.os.package_manager.filter(|_| !names.is_empty())?;
         let remove = names.into_iter().collect();
@@ -472,6 +539,26 @@ impl RemovalPlanner<'_> {
     fn is_file(&self, path: &str) -> bool {
         matches!(self.facts.node(Path::new(path)), Some(Node::File { .. }))
     }
+}
+
+/// Whether gpusetup wrote the file for one of these toolkits.
+fn is_module_of(file: &PathFile, toolkits: &[PathBuf]) -> bool {
+    toolkits.iter().any(|toolkit| file.is_own_module_of(toolkit))
+}
+
+fn becomes_default(toolkit: &Toolkit) -> String {
+    format!("Make CUDA {} the default toolkit", toolkit.version)
+}
+
+/// The warning of a link outside of the prefix that leads to a removed toolkit.
+fn left_link(path: &Path) -> Warning {
+    let fix = if path.ends_with("cuda") {
+        "`sudo gpusetup use cuda VERSION` makes another toolkit the default".to_owned()
+    } else {
+        format!("`sudo rm {}` removes it", quoted_path(path))
+    };
+    let text = format!("the link {} leads to the removed toolkit and stays: {fix}", path.display());
+    Warning { check: CheckId::GS701.into(), text }
 }
 
 fn shown(path: &Path) -> String {
@@ -509,11 +596,17 @@ mod tests {
     use super::*;
     use crate::database::embedded;
     use crate::host::{GpuSource, Look, probe};
+    use crate::paths::{CUDA_ALTERNATIVE, CUDA_ALTERNATIVES_DPKG};
     use crate::resolve::ConflictKind;
     use crate::system::System;
 
     /// A host with a packaged driver, a toolkit from a runfile with gpusetup's settings, and a toolkit of unknown origin.
     fn host() -> (Facts, Inventory) {
+        host_with(|on| on.link("/usr/local/cuda", Path::new("cuda-12.8")).expect("linked"))
+    }
+
+    /// The same with this default toolkit.
+    fn host_with(default: impl FnOnce(&System)) -> (Facts, Inventory) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         let file = |path: &str, text: &str| {
@@ -527,7 +620,7 @@ mod tests {
             file(&format!("/usr/local/cuda-{version}/bin/nvcc"), "");
         }
         file("/usr/local/cuda-12.8/bin/cuda-uninstaller", "");
-        on.link("/usr/local/cuda", Path::new("cuda-12.8")).expect("linked");
+        default(&on);
         for path in [BLACKLIST, LOADER_PATH, PROFILE, MIG_UNIT, MIG_LAYOUT] {
             file(path, "ours\n");
         }
@@ -600,6 +693,34 @@ mod tests {
         let conflict = conflict.expect_err("it is not installed");
         assert_eq!(conflict.kind, ConflictKind::Request);
         assert!(conflict.to_string().contains("CUDA 12.4 is not installed"), "{conflict}");
+    }
+
+    #[test]
+    fn a_default_among_alternatives_goes_to_the_newest_that_remains() {
+        let (facts, inventory) = host_with(|on| {
+            for folder in ["/etc/alternatives", "/var/lib/dpkg/alternatives"] {
+                on.make_directories(folder, 0o755).expect("made");
+            }
+            on.link("/usr/local/cuda", Path::new(CUDA_ALTERNATIVE)).expect("linked");
+            on.link(CUDA_ALTERNATIVE, Path::new("/usr/local/cuda-12.8")).expect("linked");
+            let list = "auto\n/usr/local/cuda\n\n/usr/local/cuda-12.8\n1\n\n";
+            on.write(CUDA_ALTERNATIVES_DPKG, list.as_bytes(), 0o644).expect("written");
+        });
+        let fix = |origin: Origin, version: &str| {
+            let mut facts = facts.clone();
+            facts.toolkits[0].origin = origin;
+            let unwanted = Unwanted { cuda: vec![version.parse().expect("valid")], ..Unwanted::default() };
+            let plan = removal(&embedded(), facts, &inventory, &unwanted, Request::no_wishes("2026-11-21"));
+            let steps = plan.expect("a plan").steps;
+            let step = steps.into_iter().find(|step| step.id == StepId::FixSymlinks)?;
+            let acts: Vec<_> = step.operations.iter().map(|act| act.operation.describe()).collect();
+            Some(format!("{}: {}", step.title, acts.join("; ").replace("run update-alternatives ", "")))
+        };
+        let chosen = "Make CUDA 11.2 the default toolkit: --remove cuda /usr/local/cuda-12.8; ";
+        let by_hand = "--install /usr/local/cuda cuda /usr/local/cuda-11.2 1; --set cuda /usr/local/cuda-11.2";
+        assert_eq!(fix(Origin::Unknown, "12.8"), Some(format!("{chosen}{by_hand}")));
+        assert_eq!(fix(Origin::Dpkg, "12.8"), Some(format!("{chosen}--auto cuda")));
+        assert_eq!(fix(Origin::Unknown, "11.2"), None, "it is no alternative");
     }
 
     #[test]

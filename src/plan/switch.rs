@@ -16,7 +16,7 @@ use crate::resolve::{Conflict, Hint, Request};
 use crate::system::Node;
 use crate::text::{all_of, quoted_path};
 use crate::version::{CudaVersion, Requirement, Want};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The toolkit that a name has, 12.8 or 12.8.1; the newest of several, as for 12.
 ///
@@ -137,6 +137,33 @@ fn puts_first(line: &str, names: &[String]) -> bool {
         .any(|bin| line.match_indices(bin.as_str()).any(|(at, _)| is_first(&line[..at], &line[at + bin.len()..])))
 }
 
+/// The warning if the default toolkit is outside of the prefix, and no other link than the one that is switched leads to it.
+fn known_by_link_alone(facts: &Facts, default: &Toolkit, link: &Path) -> Option<Warning> {
+    let name = link.with_file_name(default.version.directory());
+    let is_taken = facts.node(&name).is_some_and(|node| *node != Node::Absent);
+    let is_other_name = |path: &PathBuf| {
+        let is_beside = path.parent() == link.parent() && path != link;
+        is_beside && facts.toolkit_behind(path).is_some_and(|toolkit| toolkit.path == default.path)
+    };
+    if is_taken
+        || facts.paths.keys().any(is_other_name)
+        || !default.has_own_directory()
+        || default.path.parent() == link.parent()
+    {
+        return None;
+    }
+    let text = format!(
+        "only the link {} leads to CUDA {} in {}: after the switch, `gpusetup list`, `use` and `uninstall` do not find that \
+         toolkit. To keep it, give it a link first: `sudo ln -sT {} {}`",
+        link.display(),
+        default.version,
+        default.path.display(),
+        quoted_path(&default.path),
+        quoted_path(&name)
+    );
+    Some(Warning { check: CheckId::GS701.into(), text })
+}
+
 /// The plan that makes this toolkit the default one. `request` names the prefix and the moment, which makes a later switch to the
 /// same toolkit another plan. `files` may put another toolkit first on PATH.
 ///
@@ -160,8 +187,8 @@ pub fn switch(
         None => vec![link_to(&facts, &request.prefix, &toolkit.path)],
     };
     let is_done = acts.iter().all(|act| act.satisfied);
-    let was = before.filter(|before| before.path != toolkit.path).map(|before| before.version);
-    let why = match (was, is_done) {
+    let before = before.filter(|before| before.path != toolkit.path);
+    let why = match (before.map(|before| before.version), is_done) {
         (Some(was), _) => format!("the default was CUDA {was}, which stays installed"),
         (None, true) => "it is the default already".to_owned(),
         (None, false) => "there was no default".to_owned(),
@@ -190,7 +217,8 @@ pub fn switch(
         steps.push(step(StepId::Verify, "Verify the default toolkit", "nvcc must be that of the toolkit", acts));
     }
     let not_run = default_not_run(database, &facts, toolkit).into_iter();
-    let warnings = not_run.chain(others_first(&facts, files, toolkit, &link)).collect();
+    let lost = before.and_then(|before| known_by_link_alone(&facts, before, &link));
+    let warnings = not_run.chain(lost).chain(others_first(&facts, files, toolkit, &link)).collect();
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
 }

@@ -62,10 +62,9 @@ pub fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Ve
     let path = toolkit.path.display().to_string();
     let mut acts = Vec::new();
     // Packages register their own toolkits only.
-    if toolkit.origin != Origin::Dpkg && !facts.toolkit_alternatives.contains(&toolkit.path) {
-        let link = prefix.join(NAME).display().to_string();
-        let install = Run::new([TOOL, "--install", &link, NAME, &path, UNPACKAGED], 60);
-        acts.push(Act { operation: install.undone_by([TOOL, "--remove", NAME, &path]).into(), satisfied });
+    if !is_registered(facts, toolkit) {
+        let install = register(prefix, &path).undone_by([TOOL, "--remove", NAME, &path]);
+        acts.push(Act { operation: install.into(), satisfied });
     }
     // By itself the system chooses the newest toolkit of packages.
     let newest = facts.toolkits.iter().rfind(|t| t.origin == Origin::Dpkg && t.has_own_directory());
@@ -77,6 +76,29 @@ pub fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Ve
     };
     acts.push(Act { operation: set.into(), satisfied });
     Some(acts)
+}
+
+/// Whether a toolkit is one of the alternatives.
+fn is_registered(facts: &Facts, toolkit: &Toolkit) -> bool {
+    toolkit.origin == Origin::Dpkg || facts.toolkit_alternatives.contains(&toolkit.path)
+}
+
+/// Makes the toolkit at a path one of the alternatives.
+fn register(prefix: &Path, path: &str) -> Run {
+    let link = prefix.join(NAME).display().to_string();
+    Run::new([TOOL, "--install", &link, NAME, path, UNPACKAGED], 60)
+}
+
+/// Chooses a toolkit of those that stay once the default one is removed. Nothing undoes that: the removed one does not come back.
+pub fn choose_next(facts: &Facts, prefix: &Path, toolkit: &Toolkit, stays: &[&Toolkit]) -> Vec<Run> {
+    // By itself the system chooses the newest toolkit of packages.
+    let newest = stays.iter().rfind(|t| t.origin == Origin::Dpkg && t.has_own_directory());
+    if newest.is_some_and(|newest| newest.path == toolkit.path) {
+        return vec![Run::new([TOOL, "--auto", NAME], 60)];
+    }
+    let path = toolkit.path.display().to_string();
+    let install = (!is_registered(facts, toolkit)).then(|| register(prefix, &path));
+    install.into_iter().chain([Run::new([TOOL, "--set", NAME, &path], 60)]).collect()
 }
 
 /// Takes a toolkit out of the alternatives, if it is one.

@@ -1,6 +1,6 @@
 //! A toolkit for one shell: the lines that choose it there, and the module file that does it with Lmod and Environment Modules.
 
-use crate::host::Toolkit;
+use crate::host::{MODULE_MARK, Toolkit};
 use crate::text::quoted;
 use std::path::Path;
 
@@ -61,12 +61,13 @@ fn for_fish(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
-/// The line by which a module file of gpusetup's is known.
-pub const MODULE_MARK: &str = "# Written by gpusetup (gpusetup use cuda --module-files).";
-
-/// The module file of a toolkit, in Tcl, which both Lmod and Environment Modules read.
-pub fn module_file(toolkit: &Toolkit) -> String {
+/// The module file of a toolkit, in Tcl, which both Lmod and Environment Modules read. `has_manuals` says whether the toolkit has
+/// the folder `share/man`.
+pub fn module_file(toolkit: &Toolkit, has_manuals: bool) -> String {
     let (version, home) = (toolkit.version, toolkit.path.display());
+    // With an empty element at its end, `man` also searches the system's folders: manpath(1).
+    let manuals = format!("prepend-path MANPATH {{{home}/share/man}}\nappend-path MANPATH {{}}\n");
+    let manuals = if has_manuals { manuals.as_str() } else { "" };
     format!(
         "#%Module1.0\n\
          {MODULE_MARK}\n\
@@ -77,14 +78,14 @@ pub fn module_file(toolkit: &Toolkit) -> String {
          setenv CUDADIR {{{home}}}\n\
          prepend-path PATH {{{home}/bin}}\n\
          prepend-path LD_LIBRARY_PATH {{{home}/lib64}}\n\
-         prepend-path MANPATH {{{home}/share/man}}\n"
+         {manuals}"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Origin;
+    use crate::host::{Origin, PathFile};
 
     fn toolkit(path: &str) -> Toolkit {
         let version = "12.8.1".parse().expect("a version");
@@ -103,6 +104,15 @@ mod tests {
         let fish = exports(&toolkit("/usr/local/cuda-12.8"), &others, &now, Shell::Fish);
         assert!(fish.contains("set -gx PATH '/usr/local/cuda-12.8/bin' '/usr/bin' "), "{fish}");
         assert!(fish.contains("set -gx LD_LIBRARY_PATH '/usr/local/cuda-12.8/lib64:/opt/it\\'s/lib'\n"), "{fish}");
+    }
+
+    #[test]
+    fn a_module_file_is_known_by_its_toolkit() {
+        let text = module_file(&toolkit("/opt/cuda-12.8"), false);
+        let file = PathFile { path: "/m/cuda/12.8".into(), owner: 0, text, syntax: None, is_private: false };
+        assert!(file.is_own_module_of(Path::new("/opt/cuda-12.8")) && !file.is_own_module_of(Path::new("/opt/cuda")));
+        let edited = PathFile { text: file.text.replace(MODULE_MARK, "# Mine."), ..file };
+        assert!(!edited.is_own_module_of(Path::new("/opt/cuda-12.8")));
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn a_refusal_names_the_toolkit_that_does_not_fit() {
             ["--gpu", "a100", "--cuda", "none", "--cuda", "12.9"],
             2,
             "--cuda: `none` leaves the toolkit out",
-            "--cuda 12.9",
+            "--gpu a100 --cuda 12.9",
         ),
         (
             ["--gpu", "a100", "--cuda", "12.9", "--cuda", "99.1"],
@@ -99,6 +99,24 @@ fn a_config_file_and_a_variable_name_several() {
     assert_eq!(by_file["selection"], in_one_text["selection"]);
     let range = planned(&["--cuda", ">=12.4, <12.5, 11.8"]);
     assert_eq!(by_file["selection"]["toolkits"], range["selection"]["toolkits"]);
+}
+
+#[test]
+fn each_option_is_a_toolkit_even_if_it_is_a_range() {
+    let versions = |plan: &Value| {
+        let toolkits = plan["selection"]["toolkits"].as_array().expect("several").clone();
+        toolkits.iter().map(|toolkit| toolkit["cuda"]["version"].to_string()).collect::<Vec<_>>()
+    };
+    for (first, second) in [("~=12.4", "~=11.8"), ("11.8", ">=12.4,<12.5"), ("<12.5", "<12")] {
+        let [plan, other] = [[first, second], [second, first]].map(|[a, b]| planned(&["--cuda", a, "--cuda", b]));
+        let (mut found, reversed) = (versions(&plan), versions(&other));
+        found.reverse();
+        assert_eq!((found.len(), &found), (2, &reversed), "{first} and {second}");
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "cuda: [\">=12.4, <12.5\", \">=11, <12\"]\n").expect("written");
+    let by_file = run(&[&["--config", file.path().to_str().expect("UTF-8")], &A100[..]].concat()).json();
+    assert_eq!(versions(&by_file), ["\"12.4.1\"", "\"11.8.0\""]);
 }
 
 /// A host with two toolkits of which 11.8 is the default.
@@ -207,6 +225,57 @@ fn a_switch_is_a_plan_of_the_link_and_of_what_names_it() {
 }
 
 #[test]
+fn a_switch_away_from_a_toolkit_that_only_the_link_names_warns() {
+    let tree = described();
+    tree.write("opt/cuda/version.json", "{\"cuda\": {\"name\": \"CUDA SDK\", \"version\": \"12.6.0\"}}");
+    let link = tree.path().join("usr/local/cuda");
+    std::fs::remove_file(&link).expect("a link");
+    tree.link("usr/local/cuda", "/opt/cuda");
+    let warned = |version: &str| {
+        let plan = tree.run(&["use", "cuda", version, "--dry-run", "--json"]).json();
+        plan["warnings"].to_string().contains("`sudo ln -sT /opt/cuda /usr/local/cuda-12.6`")
+    };
+    assert!(warned("12.4") && !warned("12.6"));
+    tree.link("usr/local/cuda-12.6", "/opt/cuda");
+    assert!(!warned("12.4"), "it has another link");
+    std::fs::remove_file(&link).expect("a link");
+    tree.link("usr/local/cuda", "cuda-11.8");
+    assert!(!warned("12.4") && !warned("12.6"));
+    for name in ["cuda", "cuda-12.6"] {
+        std::fs::remove_file(tree.path().join("usr/local").join(name)).expect("a link");
+    }
+    tree.link("usr/local/cuda-12", "/opt/cuda");
+    tree.link("usr/local/cuda", "cuda-12");
+    assert!(!warned("12.4"), "cuda-12 stays");
+}
+
+#[test]
+fn links_to_a_removed_toolkit_go_or_are_named() {
+    let tree = described();
+    tree.write("opt/big/cuda-11.2/bin/nvcc", "");
+    std::fs::remove_file(tree.path().join("usr/local/cuda")).expect("a link");
+    let links = [("cuda-11.2", "/opt/big/cuda-11.2"), ("cuda", "cuda-11.2"), ("cuda-11", "cuda-11.8")];
+    links.iter().for_each(|(name, target)| tree.link(&format!("usr/local/{name}"), target));
+    assert!(tree.run(&["list"]).out.contains("* CUDA 11.2 in /opt/big/cuda-11.2"), "by two links");
+    let refused = tree.run(&["uninstall", "--cuda", "11.2", "--dry-run"]);
+    let first = refused.err.find(" cuda 12.4.1\n").expect("another default");
+    assert!(refused.err.find("--prefix /opt/big --dry-run").is_some_and(|then| first < then), "{}", refused.err);
+    let plan = |wish: &[&str]| tree.run(&[&["uninstall", "--dry-run", "--json", "--cuda"], wish].concat()).json();
+    tree.write("etc/profile.d/gpusetup-cuda.sh", "");
+    let elsewhere = plan(&["11.2", "--prefix", "/opt/big"]);
+    assert!(!ids(&elsewhere).contains(&"environment"), "the settings name the link in /usr/local: {elsewhere}");
+    let warnings = elsewhere["warnings"].to_string();
+    for (link, fix) in [("cuda", "sudo gpusetup use cuda VERSION"), ("cuda-11.2", "sudo rm /usr/local/cuda-11.2")] {
+        let named = format!("the link /usr/local/{link} leads to the removed toolkit and stays: `{fix}`");
+        assert!(warnings.contains(&named), "{named}: {warnings}");
+    }
+    let older = plan(&["11.8"]);
+    let removed = &step(&older, "fix-symlinks")["operations"][0];
+    assert_eq!((&removed["op"], &removed["path"]), (&json!("remove"), &json!("/usr/local/cuda-11")));
+    assert!(!older["warnings"].to_string().contains("the link "), "{older}");
+}
+
+#[test]
 fn one_shell_and_module_files_change_nothing_of_the_host() {
     let tree = described();
     let lines = tree.run(&["use", "cuda", "12.4", "--shell"]).out;
@@ -222,10 +291,18 @@ fn one_shell_and_module_files_change_nothing_of_the_host() {
     tree.link("usr/share/modulefiles", &outside.path().display().to_string());
     let written = tree.run(&["use", "cuda", "--module-files", "/usr/share/modulefiles", "--json"]);
     assert!(outside.path().read_dir().expect("a folder").next().is_none(), "{}", written.out);
+    tree.write("usr/local/cuda-12.4/share/man/man3/cuda.3", "");
     let written = tree.run(&["use", "cuda", "--module-files", "/srv/modulefiles", "--json"]).json();
     assert_eq!(written["module_files"].as_array().map(Vec::len), Some(2), "{written}");
-    let module = std::fs::read_to_string(tree.path().join("srv/modulefiles/cuda/12.4")).expect("a module file");
-    assert!(module.starts_with("#%Module1.0\n") && module.contains("prepend-path PATH {/usr/local/cuda-12.4/bin}\n"));
+    let module = |name: &str| {
+        let path = tree.path().join("srv/modulefiles/cuda").join(name);
+        std::fs::read_to_string(path).expect("a module file")
+    };
+    let newer = module("12.4");
+    assert!(newer.starts_with("#%Module1.0\n") && newer.contains("prepend-path PATH {/usr/local/cuda-12.4/bin}\n"));
+    // `man` finds the system's manuals, too.
+    let manuals = "prepend-path MANPATH {/usr/local/cuda-12.4/share/man}\nappend-path MANPATH {}\n";
+    assert!(newer.ends_with(manuals) && !module("11.8").contains("MANPATH"), "{newer}");
     let link = std::fs::read_link(tree.path().join("usr/local/cuda")).expect("a link");
     assert_eq!(link.to_str(), Some("cuda-11.8"));
     let again = tree.run(&["use", "cuda", "--module-files", "/srv/modulefiles"]);
@@ -328,14 +405,22 @@ fn a_removal_names_what_lives_on_the_toolkit_elsewhere() {
     assert_eq!(tree.run(&["use", "cuda", "--module-files", "/usr/share/modulefiles"]).code, 0);
     tree.write("etc/environment", "CUDA_HOME=/usr/local/cuda-12.4\n");
     tree.write("etc/bash.bashrc", "export PATH=$CUDA_HOME/bin:$PATH\n");
-    let debian = ["etc/lmod/modules/cuda/12.4.lua", "etc/environment-modules/modules/cuda/12.4"];
+    let debian = [
+        "etc/lmod/modules/cuda/12.4.lua",
+        "etc/environment-modules/modules/cuda/12.4",
+        "usr/share/modulefiles/cuda/site-12.4",
+    ];
     let others =
         ["root/.bash_aliases", "root/.zshenv", "etc/zsh/zshenv", "etc/csh.login", "etc/environment.d/90cuda.conf"];
     debian.iter().chain(&others).for_each(|file| tree.write(file, "PATH /usr/local/cuda-12.4/bin\n"));
     tree.write("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n");
-    let warnings = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json()["warnings"].to_string();
-    let module = "/usr/share/modulefiles/cuda/12.4 still names the removed toolkit (lines ";
-    assert!(warnings.contains(module) && !warnings.contains("cuda/11.8"), "{warnings}");
+    let plan = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json();
+    let warnings = plan["warnings"].to_string();
+    let removed: Vec<_> =
+        plan["steps"].as_array().expect("steps").iter().filter(|s| s["id"] == "environment").collect();
+    let own = json!({"op": "remove", "path": "/usr/share/modulefiles/cuda/12.4"});
+    assert_eq!(removed.last().map(|step| &step["operations"]), Some(&json!([own])), "{plan}");
+    assert!(!warnings.contains("/usr/share/modulefiles/cuda/12.4 ") && !warnings.contains("cuda/11.8"), "{warnings}");
     if rustix::process::geteuid().is_root() {
         for file in debian.iter().chain(&others) {
             let left = format!("/{file} still names the removed toolkit (line 1)");
@@ -343,6 +428,22 @@ fn a_removal_names_what_lives_on_the_toolkit_elsewhere() {
         }
         let by_variable = "/etc/bash.bashrc still names the removed toolkit (line 1)";
         assert!(warnings.contains(by_variable), "set in /etc/environment: {warnings}");
+    }
+}
+
+#[test]
+fn an_uninstall_removes_the_module_files_that_gpusetup_wrote() {
+    let tree = described();
+    assert_eq!(tree.run(&["use", "cuda", "--module-files", "/usr/share/modulefiles"]).code, 0);
+    tree.write("usr/share/modulefiles/cuda/mine", "#%Module1.0\n");
+    let shown = tree.run(&["uninstall", "--dry-run"]).out;
+    assert!(shown.contains("  - remove /usr/share/modulefiles/cuda/12.4\n") && !shown.contains("mine"), "{shown}");
+    if rustix::process::geteuid().is_root() {
+        let done = tree.run(&["uninstall", "--yes", "--no-progress"]);
+        assert_eq!(done.code, 0, "{}", done.err);
+        let left: Vec<_> = tree.path().join("usr/share/modulefiles/cuda").read_dir().expect("a folder").collect();
+        assert!(left.len() == 1 && tree.path().join("usr/share/modulefiles/cuda/mine").exists(), "{left:?}");
+        assert!(tree.run(&["uninstall", "--dry-run"]).out.starts_with("Nothing to remove"));
     }
 }
 

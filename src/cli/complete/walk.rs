@@ -87,8 +87,9 @@ fn begun(typed: &str, all: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
 }
 
 fn of_value(command: &Command, arg: &Arg, typed: &str, values: &ValuesOf<'_>) -> Vec<Candidate> {
-    // `a100,t4`: the last of a list.
-    let begins = arg.get_value_delimiter().and_then(|delimiter| typed.rfind(delimiter)).map_or(0, |at| at + 1);
+    // `a100,t4`: the last of a list. `--cuda` has lists, too, but divides them itself, because ranges have commas.
+    let delimiter = arg.get_value_delimiter().or((arg.get_id() == "cuda").then_some(','));
+    let begins = delimiter.and_then(|delimiter| typed.rfind(delimiter)).map_or(0, |at| at + 1);
     let (before, typed) = typed.split_at(begins);
     let found = values(command.get_name(), arg, typed).unwrap_or_else(|| {
         let shown = arg.get_possible_values().into_iter().filter(|value| !value.is_hide_set());

@@ -31,7 +31,7 @@ pub struct RequestOptions {
     /// Of the versions that match and fit, gpusetup chooses an installed one (unless `latest`), then the newest that the driver branch
     /// runs natively, then the newest that runs through minor-version compatibility. May be given several times, for toolkits side by
     /// side: the first is the default, and each gets the add-ons that fit it.
-    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA", value_delimiter = ',')]
+    #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
     pub cuda: Vec<String>,
     /// cuDNN version: 9, 9.10.2.21, latest, none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
@@ -203,15 +203,20 @@ pub enum IfNoGpu {
 }
 
 /// What was split at its commas, with the parts of a range put together again: `torch>=2.4` and `<2.6`.
-fn whole_ranges(parts: &[String]) -> Vec<String> {
+fn whole_ranges<'p>(parts: impl Iterator<Item = &'p str>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for part in parts.iter().map(|part| part.trim()) {
+    for part in parts.map(str::trim) {
         match all.last_mut() {
             Some(last) if part.starts_with(['<', '>', '=', '~', '!', '^']) => *last += &format!(", {part}"),
             _ => all.push(part.to_owned()),
         }
     }
     all
+}
+
+/// The options of a command that name these GPUs again.
+fn of_gpus(gpus: &[String]) -> String {
+    gpus.iter().map(|gpu| format!(" --gpu {}", quoted(gpu))).collect()
 }
 
 impl RequestOptions {
@@ -257,10 +262,9 @@ impl RequestOptions {
     }
 
     /// The default toolkit, and those beside it.
-    fn toolkits(&self, layer: bool) -> Result<(Want<CudaVersion>, Vec<FurtherRequest>), Problem> {
-        // A config file may have several in one text.
-        let parts: Vec<_> = self.cuda.iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
-        let texts = whole_ranges(&parts);
+    fn toolkits(&self, layer: bool, gpus: &[String]) -> Result<(Want<CudaVersion>, Vec<FurtherRequest>), Problem> {
+        // One text may have several, but a range is never put together from two of them.
+        let texts: Vec<_> = self.cuda.iter().flat_map(|text| whole_ranges(text.split(','))).collect();
         let Some((first, others)) = texts.split_first() else { return Ok((want("cuda", None, layer)?, Vec::new())) };
         let further =
             others.iter().map(|text| Ok(FurtherRequest { cuda: want("cuda", Some(text), true)?, locked: None }));
@@ -268,12 +272,9 @@ impl RequestOptions {
         let first = want("cuda", Some(first), true)?;
         let leaves_out = !first.is_wanted() || further.iter().any(|other| !other.cuda.is_wanted());
         if leaves_out && !further.is_empty() {
-            return Err(Problem::usage("--cuda: `none` leaves the toolkit out, but another --cuda names one").attempt(
-                format!(
-                    "gpusetup plan --cuda {}",
-                    quoted(texts.iter().find(|text| *text != "none").map_or("none", |text| text))
-                ),
-            ));
+            let named = texts.iter().find(|text| *text != "none").map_or("none", |text| text);
+            return Err(Problem::usage("--cuda: `none` leaves the toolkit out, but another --cuda names one")
+                .attempt(format!("gpusetup plan{} --cuda {}", of_gpus(gpus), quoted(named))));
         }
         Ok((first, further))
     }
@@ -301,15 +302,15 @@ impl RequestOptions {
     /// What is set up for containers on a host with these GPUs, if they were assumed.
     fn containers(&self, machine: MachineKind, gpus: &[String]) -> Result<Option<ContainerRequest>, Problem> {
         if self.profile_on(machine) == Profile::ContainerHost {
-            return Ok(Some(ContainerRequest { engine: self.engine, docker_user: self.docker_user.clone() }));
+            let (engine, docker_user) = (self.engine, self.docker_user.clone());
+            return Ok(Some(ContainerRequest { engine, docker_user, ..ContainerRequest::default() }));
         }
         let engine = self.engine.map(|engine| ("--engine", engine.to_string()));
         let user = self.docker_user.clone().map(|user| ("--docker-user", user));
         let Some((option, _)) = engine.clone().or(user.clone()) else { return Ok(None) };
-        let gpus = gpus.iter().map(|gpu| ("--gpu", gpu.clone()));
-        let options = engine.into_iter().chain(user).chain(gpus);
+        let options = engine.into_iter().chain(user);
         let options: String = options.map(|(option, value)| format!(" {option} {}", quoted(&value))).collect();
-        let again = format!("gpusetup plan --profile {CONTAINER_HOST}{options}");
+        let again = format!("gpusetup plan --profile {CONTAINER_HOST}{options}{}", of_gpus(gpus));
         Err(Problem::usage(format!("{option} is for --profile {CONTAINER_HOST}")).attempt(again))
     }
 
@@ -344,7 +345,7 @@ impl RequestOptions {
         };
         let (driver, modules) = self.driver_and_modules(with_driver)?;
         let driver_is_wanted = driver.is_wanted();
-        let (cuda, further) = self.toolkits(with_toolkit)?;
+        let (cuda, further) = self.toolkits(with_toolkit, &assumed_gpus)?;
         let has_toolkit = with_toolkit && (cuda.is_wanted() || self.cuda.is_empty());
         let containers = self.containers(machine, &assumed_gpus)?;
         Ok(Request {
@@ -354,7 +355,7 @@ impl RequestOptions {
             further,
             add_ons: add_ons(&self.with)?,
             companions: BTreeSet::new(),
-            frameworks: whole_ranges(&self.frameworks),
+            frameworks: whole_ranges(self.frameworks.iter().map(String::as_str)),
             brought_cuda: None,
             components: self.components.clone(),
             method: match self.method {

@@ -1,7 +1,7 @@
 //! `use cuda --module-files`: a module file for each toolkit.
 
-use crate::host::Toolkit;
-use crate::render::toolkit_shell::{MODULE_MARK, module_file};
+use crate::host::{MODULE_MARK, Toolkit};
+use crate::render::toolkit_shell::module_file;
 use crate::system::trust::Trust;
 use crate::system::{Node, System, input, output};
 use std::io;
@@ -87,7 +87,8 @@ pub fn write(system: &System, toolkits: &[&Toolkit], folder: &Path) -> Result<Ve
     }
     place.make_directories(&folder).map_err(|e| Failure::Unwritten(folder.clone(), e))?;
     for (toolkit, path) in toolkits.iter().zip(&paths) {
-        let written = place.write(path, module_file(toolkit).as_bytes());
+        let has_manuals = system.is_directory(toolkit.path.join("share/man"));
+        let written = place.write(path, module_file(toolkit, has_manuals).as_bytes());
         written.map_err(|e| Failure::Unwritten(path.clone(), e))?;
     }
     Ok(paths)
