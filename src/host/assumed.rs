@@ -65,6 +65,9 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
         return of_machine;
     }
     let (what, count) = counted(spec.trim()).map_err(malformed)?;
+    if let Some(question) = which_system(database, what) {
+        return Err(question);
+    }
     let gpu = if what.is_empty() {
         return Err(malformed("no GPU is named; use a PCI id, a name or a compute capability".to_owned()));
     } else if is_brand(what) {
@@ -105,6 +108,13 @@ fn by_family(database: &Database, what: &str, count: usize, unknown: Ambiguous) 
     }
 }
 
+/// The question which of several systems a name means. It comes before names of GPUs: the pci.ids call one DGX Station.
+fn which_system(database: &Database, what: &str) -> Option<SpecError> {
+    let (kind, members) = family(database, what);
+    let is_question = kind == SYSTEMS && members.len() > 1;
+    is_question.then(|| SpecError::Family { problem: which_of(what, &members), kind })
+}
+
 fn times(gpu: &Gpu, count: usize) -> Vec<Gpu> {
     (0..count).map(|i| Gpu { address: format!("assumed:{i}"), ..gpu.clone() }).collect()
 }
@@ -133,15 +143,19 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
     })
 }
 
+/// What `gpusetup db list` calls systems.
+const SYSTEMS: &str = "systems";
+
 /// The systems or the instance types whose names begin with a word (`dgx`, `g5`), and what `gpusetup db list` calls them.
 fn family<'a>(database: &'a Database, name: &str) -> (&'static str, Vec<&'a str>) {
     let wanted = key(name);
-    let is_member = |full: &&str| !wanted.is_empty() && begins_with(full, &wanted);
+    let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
+    let is_member = |full: &&str| !wanted.is_empty() && begins_with(full, wanted);
     let systems: Vec<_> = database.systems.iter().map(|s| s.name.as_str()).filter(is_member).collect();
     if systems.is_empty() {
         ("instances", database.instances.iter().map(|i| i.name.as_str()).filter(is_member).collect())
     } else {
-        ("systems", systems)
+        (SYSTEMS, systems)
     }
 }
 
@@ -460,9 +474,12 @@ mod tests {
             ("a2-highgpu-8g", 8, "10de:20b0"),
             ("standard_nd96asr_v4", 8, "10de:20b0"),
             ("dgx h100", 8, "10de:2330"),
+            ("dgx station v100", 4, "10de:1db7"),
             ("NVIDIA DGX-H100", 8, "10de:2330"),
             ("dgx spark", 1, "10de:2e12"),
             ("orin", 1, ""),
+            ("jetson orin nano super", 1, ""),
+            ("agx thor", 1, "10de:2b00"),
             ("p5en", 8, "10de:2335"),
             ("NC40ads_H100_v5", 1, "10de:2321"),
         ] {
@@ -496,6 +513,8 @@ mod tests {
             ("$(id)", "no GPU is called `$(id)`"),
             ("6000", "Quadro 6000"),
             ("dgx", "DGX A100"),
+            ("dgx station", "`dgx station` could be any of DGX Station V100, DGX Station A100"),
+            ("NVIDIA DGX-Station", "DGX Station V100, DGX Station A100"),
             ("2x g5", "g5.xlarge"),
             ("hooper", "did you mean Hopper?"),
             ("voodoo 2", "`gpusetup db list gpus` lists all"),

@@ -7,7 +7,13 @@ use crate::causes::{self, Remedy};
 use crate::compat::{Database, Platform, PlatformDriver};
 use crate::host::{Facts, Gpu, MachineKind};
 use crate::ids::CheckId;
-use crate::resolve::{Change, Conflict, Hint, JetsonBoard, KnownHost, Request, own_platform, own_way_here};
+use crate::paths::{PERSISTENCE_UNITS, PERSISTENCE_WANTED};
+use crate::resolve::{
+    Change, Conflict, Hint, JetsonBoard, KnownHost, NO_KNOWN_WAY, Request, installed_by_hand, is_power9,
+    linux_driver_in_wsl2, own_platform, own_way_here, power9_setup, removal_by_hand,
+};
+use crate::system::Node;
+use std::path::Path;
 
 /// Refuses hosts on which gpusetup does not install drivers, and toolkits on systems that are an image.
 pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
@@ -20,7 +26,7 @@ pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflic
         MachineKind::Wsl2 if request.driver.is_wanted() => {
             Err(Conflict::blocked(CheckId::GS906, causes::WSL2).hint(without()))
         }
-        MachineKind::Jetson if request.driver.is_wanted() => Err(jetson(database, facts, without())),
+        MachineKind::Jetson if request.driver.is_wanted() => Err(jetson(host, request, without())),
         _ if own_platform(database, facts).is_none() => not_on_image(facts, request),
         _ => Ok(()),
     }
@@ -34,7 +40,7 @@ fn not_on_image(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     }
     let conflict = Conflict::blocked(CheckId::GS908, causes::IMMUTABLE);
     Err(match wants_driver {
-        true => conflict.hint(causes::OWN_TOOLS),
+        true => conflict.hint(format!("{NO_KNOWN_WAY}; a toolkit belongs in a container")),
         false => conflict.hint(causes::toolkit_in_container(None).to_string()),
     })
 }
@@ -66,14 +72,14 @@ fn toolkit_way(platform: &Platform) -> Remedy {
     }
 }
 
-/// Refuses the driver of a Jetson, and says what JetPack has.
-fn jetson(database: &Database, facts: &Facts, without: Hint) -> Conflict {
-    let board = JetsonBoard::of(database, facts);
+/// Refuses the driver of a Jetson, and says what JetPack has. A host of containers has its toolkits in them.
+fn jetson(host: &KnownHost, request: &Request, without: Hint) -> Conflict {
+    let board = JetsonBoard::of(host.database, host.facts);
     let Some(board) = board.filter(|board| board.system.is_some() || !board.may_use_sbsa()) else {
         return Conflict::blocked(CheckId::GS907, causes::JETSON).hint(without);
     };
     let conflict = Conflict::blocked(CheckId::GS907, format!("{}: this is {}", causes::JETSON, board.named()));
-    if board.uses_sbsa() {
+    if board.uses_sbsa() || request.settings.containers.is_some() && !request.cuda.is_wanted() {
         return conflict.hint(without);
     }
     board.toolkits().into_iter().fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
@@ -82,13 +88,57 @@ fn jetson(database: &Database, facts: &Facts, without: Hint) -> Conflict {
 /// What a plan for such a machine needs to say.
 pub fn warnings(database: &Database, context: &StepContext) -> Vec<Warning> {
     let all = [
+        (CheckId::GS905, power9(database, context)),
+        (CheckId::GS906, linux_driver(context.facts)),
+        (CheckId::GS906, not_in_wsl2(database, context)),
         (CheckId::GS909, memory_mode(database, context)),
         (CheckId::GS912, two_gpus(context)),
         (CheckId::GS913, outside(context)),
         (CheckId::GS914, vendors_driver(database, context)),
     ];
     let said = all.into_iter().filter_map(|(id, text)| Some((id, text?)));
+    let said = said.chain(not_run_by_jetpack(database, context).into_iter().map(|text| (CheckId::GS707, text)));
     said.map(|(id, text)| Warning { check: id.into(), text }).collect()
+}
+
+/// CUDA does not start on POWER9 before it is set up. Where the daemon starts at boot with a driver that stays, it is.
+fn power9(database: &Database, context: &StepContext) -> Option<String> {
+    let (facts, driver) = (context.facts, context.chosen.driver.as_ref()?);
+    let is_there = |path: &str| !matches!(facts.node(Path::new(path)), None | Some(Node::Absent));
+    if !is_power9(facts) || driver.is_kept() && is_there(PERSISTENCE_WANTED) {
+        return None;
+    }
+    let has_unit = PERSISTENCE_UNITS.iter().any(|path| is_there(path));
+    let setup = power9_setup(database, facts, has_unit);
+    Some(format!(
+        "on POWER9, CUDA starts only if nvidia-persistenced puts the GPUs' memory online, and udev does not; after the \
+         installation, {setup}"
+    ))
+}
+
+/// A driver for Linux in WSL2, which programs would load instead of that of Windows.
+fn linux_driver(facts: &Facts) -> Option<String> {
+    let driver = installed_by_hand(facts).filter(|_| facts.machine.kind == MachineKind::Wsl2)?;
+    let (cause, remove) = (linux_driver_in_wsl2(driver), removal_by_hand(facts, driver));
+    Some(format!("{cause}; remove it: {remove} && sudo ldconfig"))
+}
+
+/// GPUs that programs in WSL2 cannot use.
+fn not_in_wsl2(database: &Database, context: &StepContext) -> Option<String> {
+    let known = database.wsl2_gpus.first().filter(|_| context.facts.machine.kind == MachineKind::Wsl2)?;
+    let cards = context.chosen.cards.iter().filter(|card| !known.include(card.capability, card.line.as_deref()));
+    let mut names: Vec<_> = cards.map(|card| card.name.as_str()).collect();
+    names.dedup();
+    let text =
+        || format!("WSL2 supports {}, not {}: here, a toolkit can only compile for it", known.text, names.join(" or "));
+    (!names.is_empty()).then(text)
+}
+
+/// Toolkits that the driver of a Jetson does not run.
+fn not_run_by_jetpack(database: &Database, context: &StepContext) -> Vec<String> {
+    let Some(board) = JetsonBoard::of(database, context.facts) else { return Vec::new() };
+    let gpu = context.chosen.oldest_gpu();
+    context.chosen.toolkits().filter_map(|cuda| board.not_run(cuda.version(), gpu)).collect()
 }
 
 /// The parameter of the nvidia module for the memory of superchips.
@@ -109,9 +159,13 @@ fn memory_mode(database: &Database, context: &StepContext) -> Option<String> {
         return None;
     }
     let name = gpu.name.as_deref().unwrap_or("the GPU");
+    let asked = Request { assumed_gpus: Vec::new(), ..context.request.clone() }.options();
+    let option = format!("--module-option nvidia.{MEMORY_MODE}=driver");
+    let command = ["sudo gpusetup apply", asked.as_str(), option.as_str()].into_iter().filter(|part| !part.is_empty());
     Some(format!(
         "branch {branch} counts the memory of {name} as memory of the host (NUMA mode). On a Kubernetes node, have the driver manage \
-         it: sudo gpusetup apply --module-option nvidia.{MEMORY_MODE}=driver"
+         it: {}",
+        command.collect::<Vec<_>>().join(" ")
     ))
 }
 

@@ -11,6 +11,7 @@ use crate::operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
 use crate::packages::{self, Versions};
 use crate::paths::DKMS_SIGNING;
 use crate::resolve::{Conflict, Method, ModuleKey, Request, Resolution, listed_modules};
+use crate::text::{quoted, quoted_path};
 use crate::version::DriverVersion;
 use std::path::{Path, PathBuf};
 
@@ -340,16 +341,19 @@ pub fn not_unsigned(
         Some(key) => key.enrolment == Enrolment::Enrolled,
         None => found(facts, chosen).is_some_and(|key| key.enrolled),
     };
-    let drop_ins = distribution.and_then(|d| d.module_signing.as_ref()).is_some_and(|signing| signing.drop_ins);
-    if request.settings.module_key.is_some() && !drop_ins {
-        let sentence = "the DKMS of this release signs with no other key than its own (--mok-key)";
-        return Err(Conflict::blocked(CheckId::GS301, sentence).hint("leave --mok-key and --mok-cert out"));
+    if let Some(given) = &request.settings.module_key {
+        let prebuilt = || prebuilt(facts, distribution, request, chosen);
+        takes_key(facts, distribution, given, prebuilt)?;
     }
     if is_enrolled {
         return Ok(());
     }
     let path = key.as_ref().filter(|key| key.origin != Origin::Missing).map(|key| key.certificate.as_path());
     let path = path.or(found(facts, chosen).map(|key| key.path.as_path()));
+    let prebuilt = prebuilt(facts, distribution, request, chosen);
+    if let Some(way) = prebuilt.filter(|_| path.is_none() && key.is_none()) {
+        return Err(Conflict::blocked(CheckId::GS301, causes::unsigned(path)).hint(way));
+    }
     // Signed modules need no key, so they come first.
     let built = why_built(facts, distribution, request, chosen).filter(|built| built.has_remedy);
     let refused = |sentence: String, remedy: causes::Remedy| {
@@ -367,7 +371,92 @@ pub fn not_unsigned(
         (Some(_), Some(_)) => Ok(()),
         (None, _) | (_, None) => {
             let by_hand = distribution.and_then(|d| d.key_by_hand.as_ref());
-            unsigned(path.map_or_else(|| causes::make_key(by_hand), causes::enrol_key))
+            let signing = distribution.filter(|_| key.is_some());
+            let make = || signing.and_then(make_key).unwrap_or_else(|| causes::make_key(by_hand));
+            unsigned(path.map_or_else(make, causes::enrol_key))
         }
     }
+}
+
+/// Refuses a key of the user's that the distribution's DKMS does not sign with, or if that is not known.
+fn takes_key(
+    facts: &Facts,
+    distribution: Option<&Distribution>,
+    given: &ModuleKey,
+    prebuilt: impl FnOnce() -> Option<String>,
+) -> Result<(), Conflict> {
+    let signing = distribution.and_then(|d| d.module_signing.as_ref());
+    if signing.is_some_and(|signing| signing.drop_ins) {
+        return Ok(());
+    }
+    let by_hand = distribution.and_then(|d| d.key_by_hand.as_ref());
+    if signing.is_some() || by_hand.is_some() {
+        let sentence = "the DKMS of this release signs with no other key than its own (--mok-key)";
+        return Err(Conflict::blocked(CheckId::GS301, sentence).hint("leave --mok-key and --mok-cert out"));
+    }
+    let sentence = format!(
+        "gpusetup does not know which DKMS {} has, and only 3.0.4 and newer sign with a key of yours (--mok-key)",
+        facts.os.name
+    );
+    let conflict = Conflict::blocked(CheckId::GS301, sentence);
+    let conflict =
+        prebuilt().into_iter().fold(conflict, |all, way| all.hint(format!("{way} without --mok-key and --mok-cert")));
+    Err(conflict.hint(name_key(facts, given).to_string()))
+}
+
+/// Has DKMS sign with a key of the user's, and enrols it. Commands are for a host, not for a tree.
+fn name_key(facts: &Facts, given: &ModuleKey) -> causes::Remedy {
+    let (key, certificate) = (quoted_path(&given.key), quoted_path(&given.certificate));
+    let lines = format!("mok_signing_key={key} mok_certificate={certificate}");
+    let name = format!("printf '%s\\n' {lines} | sudo tee /etc/dkms/framework.conf.d/mok.conf");
+    let causes::Remedy { commands: enrol, .. } = causes::enrol_key(&given.certificate);
+    let commands = [name].into_iter().chain(enrol).filter(|_| !facts.machine.is_tree);
+    let text = "if `dkms --version` is 3.0.4 or newer, name the key in /etc/dkms/framework.conf.d (mok_signing_key and \
+                mok_certificate) and enrol it, then plan again without --mok-key and --mok-cert";
+    causes::Remedy::new(text, commands)
+}
+
+/// Makes the key where the distribution's DKMS looks for it, and enrols it. Not every DKMS has a command for that.
+fn make_key(distribution: &Distribution) -> Option<causes::Remedy> {
+    let signing = distribution.module_signing.as_ref()?;
+    let (key, certificate) = (Path::new(&signing.key), Path::new(&signing.certificate));
+    let by_hand = &packages::of(distribution.package_manager).by_hand;
+    let install = format!("sudo {} {}", by_hand.install, signing.packages.join(" "));
+    let folder = format!("sudo mkdir -p {}", key.parent()?.display());
+    let make = EnrollKey { certificate: certificate.to_owned(), makes: Some(key.to_owned()) }.openssl()?;
+    let make: Vec<_> = make.iter().map(|word| quoted(word)).collect();
+    let causes::Remedy { text, commands } = causes::enrol_key(certificate);
+    let before = [install, folder, format!("sudo {}", make.join(" "))];
+    Some(causes::Remedy::new(text, before.into_iter().chain(commands)))
+}
+
+/// The way to modules that the distribution signs for all of its kernels of a kind: only the lists tell their version, so without
+/// the lists no plan has them.
+fn prebuilt(
+    facts: &Facts,
+    distribution: Option<&Distribution>,
+    request: &Request,
+    chosen: &Resolution,
+) -> Option<String> {
+    let (distribution, release) = (distribution?, facts.kernel()?);
+    let is_listed = |name: &str| facts.offered.as_ref().is_some_and(|all| all.contains_key(name));
+    let fits = |offer: &&DriverOffer| {
+        offer.is_signed_for(release)
+            && offer.archs.contains(&facts.machine.arch)
+            && request.driver.may_accept(offer.branch)
+            && request.modules.is_none_or(|modules| modules == offer.modules)
+            && chosen.cards.iter().all(|card| card.modules.contains(&offer.modules) && card.is_served_by(offer.branch))
+    };
+    let offers = distribution.drivers.iter().filter(|_| request.method != Method::Runfile).filter(fits);
+    let names: Vec<_> = offers.filter_map(|offer| offer.packages.first()).map(String::as_str).collect();
+    if names.is_empty() || names.iter().any(|&name| is_listed(name)) {
+        return None;
+    }
+    let refresh = packages::of(distribution.package_manager).by_hand.refresh;
+    Some(format!(
+        "{} has signed modules for its kernels, which need no key ({}): fetch the package lists (sudo {refresh}), then plan \
+         again",
+        distribution.name,
+        names.join(" or ")
+    ))
 }

@@ -35,10 +35,10 @@ pub fn not_run(
     ))
 }
 
-/// The oldest driver that runs an installed toolkit's programs, and the host's, if that is older.
+/// The oldest driver that runs an installed toolkit's programs, and the host's, if that is older. WSL2's is not known.
 pub fn too_old(database: &Database, facts: &Facts, toolkit: &Toolkit) -> Option<(DriverVersion, DriverVersion)> {
     let least = database.oldest_driver(toolkit.version)?;
-    let have = facts.driver.as_ref()?.version;
+    let have = facts.driver.as_ref().filter(|_| facts.machine.kind != MachineKind::Wsl2)?.version;
     (have < least).then_some((least, have))
 }
 

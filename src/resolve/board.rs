@@ -5,7 +5,7 @@ use crate::causes::{self, Remedy};
 use crate::compat::{Architecture, Database, JetPack, System};
 use crate::host::{Facts, MachineKind};
 use crate::ids::{CheckId, RuleId};
-use crate::version::ComputeCapability;
+use crate::version::{ComputeCapability, CudaVersion};
 
 /// A Jetson, as far as it is known.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +68,20 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
         name
     }
 
+    /// The warning if the driver of its JetPack does not run programs of a toolkit, or only with a package. `gpu` is the compute
+    /// capability that was named, for a board that is not known.
+    pub fn not_run(&self, cuda: CudaVersion, gpu: Option<ComputeCapability>) -> Option<String> {
+        let jetpack = self.jetpack.filter(|jetpack| cuda.series() > jetpack.cuda.series())?;
+        let is_compatible = jetpack.compatible.is_some_and(|newest| cuda.series() <= newest.series());
+        let package = jetpack.upgrade_package(self.capability().or(gpu)).filter(|_| is_compatible);
+        let package = package.map(|name| format!("; or they run with NVIDIA's package {name}")).unwrap_or_default();
+        let (of, runs) = (&jetpack.jetpack, jetpack.cuda);
+        Some(format!(
+            "the driver of JetPack {of} stays, and programs of CUDA {cuda} do not run on it; --cuda {runs} gets one that it \
+             runs{package}"
+        ))
+    }
+
     /// How to get a toolkit on this board.
     pub fn toolkits(&self) -> Vec<Remedy> {
         let of_jetpack = Remedy::new(
@@ -106,14 +120,19 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
     }
 
     fn unknown(&self) -> Conflict {
+        let first = |a: &Architecture| self.database.first_jetpack_with_sbsa(a.compute_capability);
         let is_served = |a: &&Architecture| match self.jetpack {
             Some(jetpack) => jetpack.uses_sbsa(a.compute_capability),
-            None => a.sbsa_from.is_some(),
+            None => a.sbsa_from.is_some() || first(a).is_some(),
         };
         let served: Vec<_> = self.database.architectures.iter().filter(is_served).collect();
         let named = |a: &&Architecture| {
-            let first = a.sbsa_from.map(|first| format!(" (from CUDA {first} on)")).unwrap_or_default();
-            format!("{}{first}", a.embedded.as_deref().unwrap_or(&a.name))
+            let from = match (a.sbsa_from, self.jetpack.map_or_else(|| first(a), |_| None)) {
+                (Some(cuda), _) => format!(" (from CUDA {cuda} on)"),
+                (None, Some(first)) => format!(" (from JetPack {} on)", first.jetpack),
+                (None, None) => String::new(),
+            };
+            format!("{}{from}", a.embedded.as_deref().unwrap_or(&a.name))
         };
         let (of_release, unknown) = match (self.jetpack, self.l4t) {
             (Some(_), Some(l4t)) => (format!(" with Jetson Linux {l4t}"), "the model of this board is"),
@@ -125,8 +144,9 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
             served.iter().map(named).collect::<Vec<_>>().join(", ")
         );
         let conflict = Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907);
-        let conflict = served
-            .iter()
+        // Others need a JetPack that is known.
+        let planned = served.iter().filter(|a| self.jetpack.is_some() || a.sbsa_from.is_some());
+        let conflict = planned
             .map(|a| a.compute_capability.sm())
             .fold(conflict, |conflict, gpu| conflict.hint(Hint::plan("on such a board", Change::ToolkitFor(gpu))));
         self.toolkits().into_iter().fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))

@@ -221,7 +221,9 @@ fn no_driver(database: &Database, request: &DriverWish, card: &Card, gpu: &Gpu, 
         return Some(if is_served {
             conflict.hint(Hint::plan("the toolkit alone; the driver comes with JetPack", Change::Toolkit))
         } else {
-            conflict.hint("use the toolkit of JetPack, too")
+            let first = card.capability.and_then(|board| database.first_jetpack_with_sbsa(board));
+            let later = first.map(|first| format!(", or from JetPack {} on one for servers (sbsa)", first.jetpack));
+            conflict.hint(format!("use the toolkit of JetPack, too{}", later.unwrap_or_default()))
         });
     }
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;

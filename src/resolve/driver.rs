@@ -394,13 +394,14 @@ pub fn own_drivers<'a>(
 }
 
 /// The driver that is there and stays if a request leaves the driver out: toolkits should run on it. The one of a container is its
-/// host's, which is loaded.
+/// host's, which is loaded. In WSL2 it is that of Windows, whose version is not known; one for Linux has no device there.
 pub fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
     let facts = host.facts;
     let loaded = || facts.loaded_driver()?.parse().ok();
     let installed = || facts.driver.as_ref().map(|driver| driver.version);
     let version = match facts.machine.kind {
         MachineKind::Container => loaded().or_else(installed),
+        MachineKind::Wsl2 => None,
         _ => installed().or_else(loaded),
     }?;
     let flavour = facts.driver.as_ref().and_then(|driver| driver.modules);

@@ -6,6 +6,10 @@ use crate::compat::{Database, Platform, PlatformWay};
 use crate::host::Facts;
 use crate::text::quoted;
 
+/// What to do on an image-based system that the database does not know.
+pub const NO_KNOWN_WAY: &str =
+    "no way to a driver is known for this system: see what its documentation says of NVIDIA's driver";
+
 /// The system with its own way to a driver that this host is, if it is one.
 pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Platform> {
     let os = &facts.os;

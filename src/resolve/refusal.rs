@@ -397,10 +397,16 @@ impl Refusal {
                     }
                     None => {
                         let capability = told.cards.get(card).and_then(|c| c.capability);
-                        let mut later = told.database.jetpacks.iter();
-                        let later = later.find(|jetpack| capability.is_some_and(|board| jetpack.uses_sbsa(board)));
-                        let later = later.map(|later| format!(" before JetPack {}", later.jetpack)).unwrap_or_default();
-                        text!("no toolkit for servers (sbsa) supports {platform}{later}; use the toolkit of JetPack")
+                        let first = capability.and_then(|board| told.database.first_jetpack_with_sbsa(board));
+                        match first.map(|first| &first.jetpack) {
+                            Some(first) => text!(
+                                "toolkits for servers (sbsa) support {platform} from JetPack {first} on, which this host is not \
+                                 known to have. There, install one from NVIDIA's CUDA repository, otherwise the toolkit of JetPack"
+                            ),
+                            None => {
+                                text!("no toolkit for servers (sbsa) supports {platform}; use the toolkit of JetPack")
+                            }
+                        }
                     }
                 }
             }

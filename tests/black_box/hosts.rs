@@ -632,7 +632,12 @@ fn gpus_that_a_machine_cannot_have_get_no_driver() {
         assert_eq!(ran.code, code, "{gpu} {profile}: {}", ran.err);
     }
     let ran = arm.run(&["plan", "--gpu", "sm_87", "--profile", "toolkit"]);
-    assert!(ran.err.contains("no toolkit for servers (sbsa) supports Jetson AGX Orin"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("toolkits for servers (sbsa) support Jetson AGX Orin / Orin NX / Orin Nano from JetPack 7.2 on"),
+        "{}",
+        ran.err
+    );
     let jetson = ["plan", "--root", "tests/hosts/jetson-orin", "--profile", "toolkit"];
     assert!(run(&jetson).code == 4 && run(&jetson).err.contains("--gpu sm_110"), "{}", run(&jetson).err);
 }

@@ -52,6 +52,11 @@ fn image_based_systems_are_told_their_own_way() {
             Some("usr/sbin/transactional-update"),
             "transactional-update --continue pkg",
         ),
+        (
+            "ID=\"opensuse-leap-micro\"\nVERSION_ID=\"6.1\"\n",
+            Some("usr/sbin/transactional-update"),
+            "transactional-update shell",
+        ),
         ("ID=\"sl-micro\"\nVERSION_ID=\"6.1\"\n", Some("usr/sbin/transactional-update"), "transactional-update shell"),
         ("ID=nixos\nVERSION_ID=\"26.05\"\n", None, "nixos-rebuild switch"),
         ("ID=talos\nVERSION_ID=v1.15.0\n", None, "talosctl upgrade"),
@@ -97,9 +102,11 @@ fn a_systems_own_way_supports_the_gpu() {
     const PASCAL: &str = "1b80";
     const KEPLER: &str = "1180";
     const FERMI: &str = "06c0";
+    const TURING: &str = "1e04";
     for (release, gpu, right, wrong) in [
         ("ID=talos\nVERSION_ID=v1.15.0\n", PASCAL, "nonfree-kmod-nvidia-lts", "nvidia-open-gpu"),
         ("ID=talos\nVERSION_ID=v1.15.0\n", KEPLER, "gpusetup explain", "talosctl"),
+        ("ID=talos\nVERSION_ID=v1.15.0\n", TURING, "/nvidia-open-gpu-kernel-modules-production and ", "nonfree"),
         ("ID=flatcar\nVERSION_ID=4593.0.0\n", PASCAL, "echo nvidia-drivers-570 |", "570-open"),
         ("ID=bazzite\nVERSION_ID=43\n", PASCAL, "bazzite-nvidia:stable", "nvidia-open"),
         ("ID=bluefin\nVERSION_ID=43\n", PASCAL, "Bluefin and Aurora have no such image", "nvidia-open"),
@@ -179,6 +186,9 @@ fn a_tree_of_ostree_shows_by_its_link() {
         let says = refused.err.contains(hint);
         assert!(says && !refused.err.contains("gpusetup plan"), "it would be refused again: {}", refused.err);
     }
+    let checked = finding(&unknown, "GS908");
+    assert_eq!(checked["status"], "fail", "{checked:#}");
+    assert!(checked.to_string().contains("no way to a driver is known"), "{checked:#}");
     unknown.write("run/.containerenv", "");
     unknown.write("run/ostree-booted", "");
     unknown.write("usr/bin/dnf", "");
@@ -239,6 +249,12 @@ fn a_jetson_gets_what_its_jetpack_allows() {
         assert!(refused.err.contains("apt-get install nvidia-jetpack"), "{}", refused.err);
         assert!(refused.err.contains("apt-get install cuda-toolkit-12-9 cuda-compat-12-9"), "{}", refused.err);
     }
+    let containers = ["plan", "--profile", "container-host", "--engine", "docker"];
+    let refused = orin.run(&containers);
+    let attempt = "--driver none --profile container-host --engine docker  # leave the driver out";
+    assert!(refused.code == 5 && refused.err.contains(attempt), "{}", refused.err);
+    assert!(!refused.err.contains("nvidia-jetpack"), "it needs no toolkit: {}", refused.err);
+    assert_eq!(orin.run(&[&containers[..], &["--driver", "none"]].concat()).code, 0);
     let xavier = jetson("Jetson-AGX Xavier", "35.4.1", "20.04").run(&["plan"]);
     assert!(xavier.code == 4 && xavier.err.contains("cuda-compat-12-2"), "{}", xavier.err);
     let nano = jetson("NVIDIA Jetson Nano Developer Kit", "32.7.5", "18.04").run(&["plan"]);
@@ -284,6 +300,63 @@ fn a_jetson_gets_what_its_jetpack_allows() {
     );
     let refused = newer.run(&["plan", "--profile", "driver"]);
     assert!(refused.code == 5 && refused.err.contains("(GS907)"), "{}", refused.err);
+    assert!(warnings(&plan.json(), "GS707").is_empty(), "its driver runs it");
+}
+
+#[test]
+fn a_jetson_with_an_unknown_release_gets_both_ways() {
+    let newer = jetson("", "40.1.0", "24.04");
+    let orin = newer.run(&["plan", "--gpu", "orin"]);
+    let says = [
+        "from JetPack 7.2 on",
+        "which this host is not known to have",
+        "from NVIDIA's CUDA repository",
+        "otherwise the toolkit of JetPack",
+    ];
+    assert!(says.iter().all(|part| orin.err.contains(part)), "{}", orin.err);
+    let unnamed = newer.run(&["plan"]);
+    assert!(unnamed.err.contains("(from JetPack 7.2 on)") && unnamed.err.contains("--gpu sm_110"), "{}", unnamed.err);
+    assert!(!unnamed.err.contains("--gpu sm_87"), "it would be refused: {}", unnamed.err);
+    let elsewhere = run(&["plan", "--os", "ubuntu-24.04:aarch64", "--gpu", "orin"]);
+    assert!(elsewhere.err.contains("from JetPack 7.2 on one for servers"), "{}", elsewhere.err);
+}
+
+#[test]
+fn a_jetsons_driver_runs_no_newer_cuda() {
+    let not_run = |tree: &Tree, arguments: &[&str]| {
+        let plan = tree.run(&[&["plan", "--json"], arguments].concat());
+        assert_eq!(plan.code, 0, "{}", plan.err);
+        warnings(&plan.json(), "GS707").join("\n")
+    };
+    let thor = jetson("", "38.2.0", "24.04");
+    let says = not_run(&thor, &["--gpu", "thor", "--cuda", "13.3.0"]);
+    assert!(says.contains("JetPack 7.0 stays") && says.contains("--cuda 13.0 gets"), "{says}");
+    assert!(!says.contains("cuda-compat"), "JetPack 7.0 has no upgrade package: {says}");
+    assert_eq!(not_run(&thor, &["--gpu", "thor"]), "");
+    let newer = jetson(ORIN, "39.2.0", "24.04");
+    let says = not_run(&newer, &["--cuda", "13.3"]);
+    assert!(says.contains("cuda-compat-orin-13-4"), "{says}");
+}
+
+#[test]
+fn power9_is_set_up_by_hand() {
+    let host = Tree::rocky_9().arch(21).gpu("0004:04:00.0", "1db1", None);
+    let setup = |host: &Tree| warnings(&host.run(&["plan", "--json"]).json(), "GS905").join("\n");
+    let says = setup(&host);
+    for command in [
+        "/etc/systemd/system/nvidia-persistenced.service",
+        "systemctl enable nvidia-persistenced",
+        "sudo cp /lib/udev/rules.d/40-redhat.rules /etc/udev/rules.d/",
+        "sudo sed -i 's/SUBSYSTEM!=",
+    ] {
+        assert!(says.contains(command), "{command}: {says}");
+    }
+    host.write("usr/lib/systemd/system/nvidia-persistenced.service", "");
+    assert!(!setup(&host).contains("printf"), "it has the unit: {}", setup(&host));
+    let power8 = Tree::rocky_9().arch(21).gpu("0002:01:00.0", "15f9", None);
+    assert_eq!(setup(&power8), "", "POWER8 does without");
+    let x86_64 = Tree::rocky_9().gpu("0000:04:00.0", "1db1", None);
+    assert_eq!(setup(&x86_64), "");
 }
 
 fn wsl() -> Tree {
@@ -314,9 +387,25 @@ fn wsl2_gets_a_toolkit_and_keeps_the_driver_of_windows() {
     );
     let (found, cause) = status(&with_driver);
     assert!(found == "fail" && cause.contains("580.95.05 for Linux is installed in WSL2"), "{cause}");
+    // It never counts: the toolkit is that for a host without it.
+    let (with, without) = (with_driver.run(&["plan", "--json"]).json(), plain.json());
+    assert_eq!((&with["selection"], warnings(&without, "GS906").len()), (&without["selection"], 0));
+    let says = warnings(&with, "GS906").join("\n");
+    assert!(says.contains("apt-get remove libnvidia-compute-580"), "{says}");
     let without_windows = wsl();
     std::fs::remove_file(without_windows.path().join("usr/lib/wsl/lib/libcuda.so.1")).expect("a file");
     assert_eq!(status(&without_windows).0, "fail");
+}
+
+#[test]
+fn wsl2_has_some_gpus_only() {
+    for (gpu, is_there) in
+        [("k80", false), ("gtx 970", false), ("v100", false), ("gtx 1060", true), ("rtx 4070", true), ("sm_86", true)]
+    {
+        let plan = wsl().run(&["plan", "--json", "--gpu", gpu]).json();
+        let says = warnings(&plan, "GS906").join("\n");
+        assert_eq!(says.contains("from Pascal on"), !is_there, "{gpu}: {says}");
+    }
 }
 
 #[test]
@@ -456,7 +545,8 @@ fn grace_is_told_who_counts_its_memory() {
         warnings(&plan, "GS909")
     };
     let option = "nvidia.NVreg_CoherentGPUMemoryMode=driver";
-    assert!(said(&["--driver", "580"])[0].contains(&format!("--module-option {option}")));
+    let command = format!("sudo gpusetup apply --driver 580 --profile driver --module-option {option}");
+    assert!(said(&["--driver", "580"])[0].ends_with(&command), "the request stays");
     assert_eq!(said(&["--driver", "580", "--module-option", option]), [""; 0]);
     let spark = Tree::ubuntu_24_04().arch(183).gpu("000f:01:00.0", "2e12", None);
     assert!(warnings(&spark.run(&["plan", "--json", "--profile", "driver"]).json(), "GS909").is_empty());

@@ -486,7 +486,9 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         let remedy = remedy.expect("something helps").text;
         // What follows is for boards that this is none of.
         let words = remedy.split("; ").next().unwrap_or_default();
-        assert!(refused.err.contains(words), "{check}: {words}: {}", refused.err);
+        // The database does not know this image-based system, so it knows no tools of it.
+        let said = if check == "GS908" { "no way to a driver is known for this system" } else { words };
+        assert!(refused.err.contains(said), "{check}: {said}: {}", refused.err);
         assert!(["GS203", "GS301"].contains(&check) || refused.err.contains(means), "{check}: {}", refused.err);
         let explained = run(&["explain", check]).out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(explained.contains(means) && explained.contains(words), "{check}: {explained}");

@@ -201,6 +201,29 @@ fn lists_show_which_driver_signed_modules_are_for() {
 }
 
 #[test]
+fn a_refusal_names_commands_that_the_release_has() {
+    let firmware = json!({"shim": true, "trusted": [], "requested": []});
+    for (os, firmware, says) in [
+        (
+            "ubuntu-18.04",
+            &firmware,
+            "sudo update-secureboot-policy --new-key && sudo mokutil --import /var/lib/shim-signed/mok/MOK.der",
+        ),
+        ("ubuntu-24.04", &Value::Null, "-out /var/lib/shim-signed/mok/MOK.der && sudo mokutil --import"),
+        ("debian-12", &Value::Null, "-keyout /var/lib/dkms/mok.key -out /var/lib/dkms/mok.pub"),
+        ("sles-15", &firmware, "nvidia-open-driver-G07-signed-cuda-kmp-default): fetch the package lists (sudo zypper"),
+        ("opensuse-leap-15", &firmware, "nvidia-open-driver-G07-signed-cuda-kmp-default): fetch the package lists"),
+    ] {
+        let planned = run(&["plan", "--os", os, "--gpu", "rtx a6000", "--profile", "driver", "--json"]);
+        let mut facts = planned.json()["host"].take();
+        (facts["secure_boot"], facts["firmware"]) = (json!("enabled"), firmware.clone());
+        let refused = run_with_input(&["plan", "--facts", "-", "--profile", "driver"], &facts.to_string());
+        assert_eq!(refused.code, 5, "{os}: {}", refused.err);
+        assert!(refused.err.contains(says) && !refused.err.contains("generate_mok"), "{os}: {}", refused.err);
+    }
+}
+
+#[test]
 fn if_the_state_is_not_known_a_plan_with_unsigned_modules_says_so() {
     let mut facts = with_ubuntus_modules(&[]);
     facts["secure_boot"] = json!("unknown");
@@ -247,6 +270,48 @@ fn a_tree_with_a_relative_path_has_its_key() {
     let planned = program().args(plan).args(["--json", "--root"]).arg(name).current_dir(folder).output();
     let plan = Ran::of(planned.expect("gpusetup runs")).json();
     assert!(!operations(&plan, "sign-modules").is_empty(), "{plan}");
+}
+
+#[test]
+fn a_key_of_the_users_is_for_releases_whose_dkms_signs_with_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [key, certificate] = pair(dir.path());
+    let planned = |os: &str| {
+        let new = run(&["plan", "--os", os, "--gpu", "rtx a6000", "--profile", "driver", "--json"]);
+        let mut facts = new.json()["host"].take();
+        facts["secure_boot"] = json!("enabled");
+        facts["firmware"] = json!({"shim": true, "trusted": [], "requested": []});
+        let asked = ["plan", "--facts", "-", "--profile", "driver", "--json"];
+        let named = ["--mok-key", key.as_str(), "--mok-cert", certificate.as_str()];
+        run_with_input(&[&asked[..], &named].concat(), &facts.to_string())
+    };
+    for os in ["rhel-8", "rocky-8", "almalinux-8", "rhel-9"] {
+        let plan = planned(os);
+        assert_eq!(plan.code, 0, "{os}: {}", plan.err);
+        let acts = operations(&plan.json(), "sign-modules").iter().map(|act| act["op"].clone()).collect::<Vec<_>>();
+        assert_eq!(acts, ["packages", "write-file", "enroll-key"], "{os}");
+    }
+    for os in ["amzn-2023", "azurelinux-3", "sles-15", "ol-8"] {
+        let refused = planned(os);
+        let named =
+            format!("mok_signing_key={key} mok_certificate={certificate} | sudo tee /etc/dkms/framework.conf.d");
+        assert!(
+            refused.code == 5 && refused.err.contains("gpusetup does not know which DKMS "),
+            "{os}: {}",
+            refused.err
+        );
+        assert!(refused.err.contains(&named), "{os}: {}", refused.err);
+        let modules = "(sudo zypper refresh), then plan again without --mok-key";
+        assert_eq!(refused.err.contains(modules), os == "sles-15", "{os}: {}", refused.err);
+    }
+    for os in ["ubuntu-20.04", "ubuntu-22.04"] {
+        let refused = planned(os);
+        assert!(
+            refused.code == 5 && refused.err.contains("signs with no other key than its own"),
+            "{os}: {}",
+            refused.err
+        );
+    }
 }
 
 #[test]

@@ -3,42 +3,24 @@
 use super::{NOTHING, no_driver_of_its_own};
 use crate::causes;
 use crate::compat::PlatformDriver;
-use crate::doctor::evidence::WSL_LIBRARIES;
 use crate::doctor::{Evidence, Verdict};
-use crate::host::{InstalledDriver, MachineKind, Origin};
+use crate::host::{MachineKind, Origin};
 use crate::packages;
-use crate::resolve::{Card, own_way};
+use crate::resolve::{
+    Card, NO_KNOWN_WAY, WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, own_way, removal_by_hand,
+};
 use crate::text::quoted;
 use std::path::Path;
-
-/// A driver that someone installed here, not the system's own.
-fn installed_by_hand(seen: &Evidence) -> Option<&InstalledDriver> {
-    seen.facts.driver.as_ref().filter(|driver| matches!(driver.origin, Origin::Dpkg | Origin::Rpm | Origin::Runfile))
-}
-
-/// How to remove it: by its uninstaller, or the package that shows it with those that need it.
-fn removal(seen: &Evidence, driver: &InstalledDriver) -> String {
-    if driver.origin == Origin::Runfile {
-        return causes::remove_runfile().commands.join(" && ");
-    }
-    let remove = packages::of_host(seen.facts.os.package_manager).by_hand.remove;
-    let package = driver.evidence.strip_prefix("package ").and_then(|rest| rest.split(' ').next());
-    format!("sudo {remove} {}", quoted(package.unwrap_or("PACKAGE")))
-}
 
 pub fn wsl(seen: &Evidence) -> Verdict {
     if seen.facts.machine.kind != MachineKind::Wsl2 {
         return Verdict::skip("this is not WSL2");
     }
-    if let Some(driver) = installed_by_hand(seen) {
-        let cause = format!(
-            "driver {} for Linux is installed in WSL2: programs load its libraries, which have no device here, and not those of \
-             Windows in {WSL_LIBRARIES}",
-            driver.version
+    if let Some(driver) = installed_by_hand(&seen.facts) {
+        return Verdict::fail(linux_driver_in_wsl2(driver)).saw(driver.evidence.clone()).advise(
+            "remove it, then refresh the loader's cache",
+            [removal_by_hand(&seen.facts, driver), "sudo ldconfig".to_owned()],
         );
-        return Verdict::fail(cause)
-            .saw(driver.evidence.clone())
-            .advise("remove it, then refresh the loader's cache", [removal(seen, driver), "sudo ldconfig".to_owned()]);
     }
     let in_wsl = |path: &Path| path.starts_with(WSL_LIBRARIES);
     if let Some(other) = seen.cached.iter().find(|c| c.soname == "libcuda.so.1" && !in_wsl(&c.directory)) {
@@ -74,14 +56,17 @@ pub fn jetson(seen: &Evidence) -> Verdict {
     if seen.facts.machine.kind != MachineKind::Jetson {
         return Verdict::skip("this is no Jetson");
     }
-    if let Some(driver) = installed_by_hand(seen) {
+    if let Some(driver) = installed_by_hand(&seen.facts) {
         let cause = format!(
             "driver {} for graphics cards is installed over that of the board support package: the board's GPU does not work with it",
             driver.version
         );
         return Verdict::fail(cause).saw(driver.evidence.clone()).advise(
             "remove it, then install the board's own packages again",
-            [removal(seen, driver), "sudo apt-get install --reinstall nvidia-l4t-core nvidia-l4t-cuda".to_owned()],
+            [
+                removal_by_hand(&seen.facts, driver),
+                "sudo apt-get install --reinstall nvidia-l4t-core nvidia-l4t-cuda".to_owned(),
+            ],
         );
     }
     let Some(jetpack) = &seen.jetpack else {
@@ -109,13 +94,10 @@ pub fn jetson(seen: &Evidence) -> Verdict {
 
 pub fn image(seen: &Evidence) -> Verdict {
     let platform = seen.platform.as_ref().filter(|platform| platform.driver != PlatformDriver::Vendor);
-    let Some(platform) = platform else {
-        return Verdict::skip(if seen.facts.os.immutable {
-            causes::IMMUTABLE
-        } else {
-            "packages can change this system"
-        });
-    };
+    let os = &seen.facts.os;
+    if platform.is_none() && !os.immutable {
+        return Verdict::skip("packages can change this system");
+    }
     if seen.facts.machine.kind == MachineKind::Container {
         return Verdict::skip(causes::CONTAINER);
     }
@@ -123,8 +105,13 @@ pub fn image(seen: &Evidence) -> Verdict {
         return Verdict::skip("there is no NVIDIA GPU");
     }
     if let Some(driver) = &seen.facts.driver {
-        return Verdict::pass().saw(format!("driver {} on {}", driver.version, platform.name));
+        let name = platform.map_or(&os.name, |platform| &platform.name);
+        return Verdict::pass().saw(format!("driver {} on {name}", driver.version));
     }
+    let Some(platform) = platform else {
+        return Verdict::fail(format!("no driver is installed, and {}", causes::IMMUTABLE))
+            .advise(NO_KNOWN_WAY, NOTHING);
+    };
     Verdict::fail(format!("no driver is installed; on {} it comes another way: {}", platform.name, platform.why))
         .helped(own_way(platform, seen.facts.os.variant.as_deref(), cards(seen)))
 }

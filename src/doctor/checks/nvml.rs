@@ -10,6 +10,7 @@ use crate::ids::CheckId;
 use crate::nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown, codes};
 use crate::operation::{Operation, Service};
 use crate::paths::MIG_LAYOUT;
+use crate::resolve::is_power9;
 use crate::text::counted;
 
 /// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
@@ -319,6 +320,11 @@ pub fn persistence(seen: &Evidence) -> Verdict {
         let evidence = format!("{at}: persistence {}", if on { "on" } else { "off" });
         if on {
             return Some(Verdict::pass().saw(evidence));
+        }
+        if is_power9(&seen.facts) {
+            let cause = "nvidia-persistenced does not keep {gpus} initialised: on POWER9, CUDA does not start without it";
+            let text = "set it up, and the rule of udev, as the plan's warning says";
+            return Some(Verdict::fail(cause).of_gpu(at).saw(evidence).advise(text, ["gpusetup plan"]));
         }
         let cause = "the driver shuts down {gpus} when {it is|they are} not in use, and needs seconds to initialise {it|them} again";
         let verdict = Verdict::warn(cause).of_gpu(at).saw(evidence);

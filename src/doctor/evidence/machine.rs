@@ -1,6 +1,7 @@
 //! What only some machines have: WSL2's way to the driver of Windows, and a laptop's desktop on two GPUs.
 
 use crate::host::{Facts, MachineKind, library_directories};
+use crate::resolve::WSL_LIBRARIES;
 use crate::system::System;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -39,9 +40,6 @@ pub struct Hybrid {
     /// Mode setting is on in nvidia-drm. None if the module is not loaded.
     pub mode_setting: Option<bool>,
 }
-
-/// The folder with the libraries of the driver of Windows.
-pub const WSL_LIBRARIES: &str = "/usr/lib/wsl/lib";
 
 /// The driver's library that each vendor-neutral OpenGL loads.
 const GRAPHICS: &str = "libEGL_nvidia.so.0";

@@ -238,6 +238,11 @@ fn a_driver_that_drops_its_gpus() {
         (e.persistenced, e.has_persistence_unit) = (Some(false), false);
     });
     assert!(!no_unit.fixable, "there is nothing to enable: {no_unit:?}");
+    let power9 = finding(CheckId::GS905, |e| {
+        of_gpu(off)(e);
+        e.facts.machine.arch = "ppc64le".into();
+    });
+    assert_eq!((power9.status, power9.fixable), (Status::Fail, false), "CUDA does not start: {power9:?}");
 }
 
 #[test]

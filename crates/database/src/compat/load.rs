@@ -3,9 +3,9 @@
 use super::{
     AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
     ComponentRelease, ContainerToolkit, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution,
-    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, Instance, JetPack, MigClient,
-    MigProfile, NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid, System,
-    VirtualGpus, Xid, check,
+    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, HotplugRule, Instance, JetPack,
+    MigClient, MigProfile, NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid,
+    System, VirtualGpus, Wsl2Gpus, Xid, check,
 };
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
@@ -73,6 +73,8 @@ struct File {
     systems: Vec<System>,
     platforms: Vec<Platform>,
     jetpacks: Vec<JetPack>,
+    hotplug_rules: Vec<HotplugRule>,
+    wsl2_gpus: Vec<Wsl2Gpus>,
     companions: Vec<Companion>,
     engines: Vec<Engine>,
     container_toolkits: Vec<ContainerToolkit>,
@@ -183,6 +185,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         all.systems.extend(file.systems);
         all.platforms.extend(file.platforms);
         all.jetpacks.extend(file.jetpacks);
+        all.hotplug_rules.extend(file.hotplug_rules);
+        all.wsl2_gpus.extend(file.wsl2_gpus);
         all.companions.extend(file.companions);
         all.engines.extend(file.engines);
         all.container_toolkits.extend(file.container_toolkits);
@@ -229,6 +233,8 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         systems: all.systems,
         platforms: all.platforms,
         jetpacks: all.jetpacks,
+        hotplug_rules: all.hotplug_rules,
+        wsl2_gpus: all.wsl2_gpus,
         companions: all.companions,
         engines: all.engines,
         container_toolkits: all.container_toolkits,

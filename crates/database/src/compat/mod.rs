@@ -58,7 +58,7 @@ pub use load::{LoadError, Misshapen, files, load, parse, release_keys};
 pub use machine::{Instance, Provider, System};
 pub use mig::{MediaEngines, MigClient, MigPlacement, MigProfile, MigRole};
 pub use nvlink::{Fabric, JoinedBy, NvLinks, NvSwitch};
-pub use platform::{JetPack, Platform, PlatformDriver, PlatformWay};
+pub use platform::{HotplugRule, JetPack, Platform, PlatformDriver, PlatformWay, Wsl2Gpus};
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
@@ -111,6 +111,10 @@ pub struct Database {
     pub platforms: Vec<Platform>,
     /// Releases of Jetson Linux and their JetPack.
     pub jetpacks: Vec<JetPack>,
+    /// The udev rules that put hot-plugged memory online.
+    pub hotplug_rules: Vec<HotplugRule>,
+    /// The GPUs that WSL2 has: one record.
+    pub wsl2_gpus: Vec<Wsl2Gpus>,
     /// The boards on which NVSwitches connect GPUs, and what their hosts need.
     pub fabrics: Vec<Fabric>,
     /// Packages tied to the driver (companions).

@@ -97,6 +97,42 @@ pub struct JetPack {
     pub sources: Vec<SourceId>,
 }
 
+/// The file of udev rules with which a distribution puts hot-plugged memory online. On POWER9 it does so with the GPUs' memory, too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HotplugRule {
+    /// `ID` in os-release, any of these; also of the systems that these are like.
+    pub os: Vec<String>,
+    /// The file's name in `/lib/udev/rules.d`: `40-redhat.rules`.
+    pub file: String,
+    /// The command of sed that disables the rule in a copy of the file.
+    pub disable: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+/// The GPUs that programs in WSL2 can use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wsl2Gpus {
+    /// The oldest compute capability.
+    pub oldest: ComputeCapability,
+    /// NVIDIA's lines whose GPUs they cannot use: `Tesla/Data Center`.
+    pub without: Vec<String>,
+    /// What they can use, for readers: `GeForce and Quadro GPUs from Pascal on`.
+    pub text: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
+}
+
+impl Wsl2Gpus {
+    /// Whether a GPU of this compute capability and line is one of them. What is not known does not exclude it.
+    pub fn include(&self, capability: Option<ComputeCapability>, line: Option<&str>) -> bool {
+        capability.is_none_or(|capability| capability >= self.oldest)
+            && line.is_none_or(|line| self.without.iter().all(|without| without != line))
+    }
+}
+
 impl Platform {
     /// Whether this is such a system, by its os-release and the files found.
     pub fn is_of(&self, id: &str, variant: Option<&str>, found: &[PathBuf]) -> bool {
@@ -141,6 +177,16 @@ impl Database {
         self.platforms.iter().flat_map(|platform| &platform.files).map(PathBuf::as_path)
     }
 
+    /// The rule for hot-plugged memory of a system with this `ID` and `ID_LIKE`.
+    pub fn hotplug_rule(&self, id: &str, like: &[String]) -> Option<&HotplugRule> {
+        self.hotplug_rules.iter().find(|rule| rule.os.iter().any(|os| os == id || like.contains(os)))
+    }
+
+    /// The first JetPack with which boards of this compute capability use the toolkits for servers (sbsa).
+    pub fn first_jetpack_with_sbsa(&self, board: ComputeCapability) -> Option<&JetPack> {
+        self.jetpacks.iter().find(|jetpack| jetpack.uses_sbsa(board))
+    }
+
     /// The JetPack of a release of Jetson Linux, `36.4.3`: the record with the most numbers in common.
     pub fn jetpack(&self, l4t: &str) -> Option<&JetPack> {
         let is_its =
@@ -160,6 +206,15 @@ mod tests {
         assert_eq!(jetpack("36.4.0"), Some("6.1"));
         assert_eq!(jetpack("3.6"), None);
         assert_eq!(jetpack("360.1"), None);
+    }
+
+    #[test]
+    fn relatives_have_the_rule_for_memory_of_their_distribution() {
+        let file = |id: &str, like: &[String]| known().hotplug_rule(id, like).map(|rule| rule.file.as_str());
+        assert_eq!(file("rocky", &[]), Some("40-redhat.rules"));
+        assert_eq!(file("other", &["rhel".to_owned()]), Some("40-redhat.rules"));
+        assert_eq!(file("ubuntu", &["debian".to_owned()]), Some("40-vm-hotadd.rules"));
+        assert_eq!(file("debian", &[]), None);
     }
 
     #[test]

@@ -127,6 +127,8 @@ impl Database {
                 self.kind("systems", self.systems.iter().map(|s| (&s.sources, s.assumed.is_some()))),
                 self.kind("platforms", self.platforms.iter().map(|p| (&p.sources, false))),
                 self.kind("jetpacks", self.jetpacks.iter().map(|j| (&j.sources, false))),
+                self.kind("hotplug rules", self.hotplug_rules.iter().map(|r| (&r.sources, false))),
+                self.kind("wsl2 gpus", self.wsl2_gpus.iter().map(|w| (&w.sources, false))),
                 self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, p.assumed.is_some()))),
                 self.kind("cuda guides", self.cuda_guides.iter().map(|g| (&g.sources, false))),
                 self.kind("forward compatibility", self.forward_compatibility.iter().map(|f| (&f.sources, false))),
