@@ -24,8 +24,8 @@ pub use evidence::{
     Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Cluster, Coherent, CompanionState, Containers,
     Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager,
     FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes, LoadedLibrary, MachineState, NOT_IN_FACTS, OldCdiReader,
-    PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm, Wsl,
-    gather,
+    PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm,
+    StartedAgent, Wsl, gather,
 };
 pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};

@@ -48,10 +48,12 @@ pub use elf::{
 };
 pub use engine::{
     BrokenConfig, CDI_FOLDERS, CdiSpecification, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit,
-    NvidiaRuntime, Seen, cdi_version, container_host, has_cdi_specification, packaged_version, parts,
+    LOW_LEVEL_RUNTIMES, NvidiaRuntime, Seen, cdi_version, container_host, files_read, has_cdi_specification,
+    low_level_runtimes, packaged_version, parts, runtime_outside_path,
 };
 pub use engine_config::{
-    BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, json_object, toml_document,
+    BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, is_nvidia_runtime, json_object,
+    toml_document,
 };
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
@@ -62,7 +64,7 @@ pub use lspci::{bus_address, names_devices};
 pub use modprobe::{Block, SetOption};
 pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers, signed_drivers};
 pub use openpgp::{PublicKey, armoured, certificates, public_keys, without_unbound};
-pub use path_files::{PathFile, PathFiles, Syntax};
+pub use path_files::{MODULE_MARK, PathFile, PathFiles, Syntax};
 pub use probe::{GpuSource, Look, NotAHost, RepositoryFiles, RepositoryUse, probe, repository_files, repository_notes};
 pub use stock::{StockError, USUAL_ARCHITECTURE, assumptions, named as system_named, stock};
 pub use system::SystemId;

@@ -378,7 +378,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS803,
-        reads: "container engines, NVIDIA's container toolkit, docker's and containerd's configuration, the report of a running docker daemon, CDI specifications",
+        reads: "container engines, NVIDIA's container toolkit, the engines' configuration, the report of a running docker daemon, CDI specifications",
         run: containers::get_gpus,
         needs: &[Sense::Containers],
         runtime: false,

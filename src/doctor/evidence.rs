@@ -20,12 +20,12 @@ mod toolkit;
 
 pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
-pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm};
+pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm, StartedAgent};
 pub use companions::CompanionState;
 pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
 pub use driver::{FabricManager, FailedBuild, SignedModules};
 pub use loader::Cached;
-pub use machine::{Hybrid, MachineState, WSL_LIBRARIES, Wsl};
+pub use machine::{Hybrid, MachineState, Wsl};
 pub use mig::{BootLayout, BootLayouts};
 pub use python::{
     BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,

@@ -17,8 +17,8 @@ use super::{
 use crate::compat::{CompanionId, VersionRule};
 use crate::database::embedded;
 use crate::host::{
-    AddOnFiles, Block, Facts, Firmware, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin, SecureBoot,
-    SigningKey,
+    AddOnFiles, Block, BrokenConfig, Facts, Firmware, InstalledDriver, LibraryFile, LoadedModule, MachineKind, Origin,
+    SecureBoot, SigningKey,
 };
 use crate::ids::CheckId;
 use crate::nvidia::Convolution;
@@ -961,6 +961,20 @@ fn hosts_of_containers() {
     assert_eq!(beside(old(), &gpus[..1]), ["GS803 fail"], "it does not read the one that stands for the stale one");
     let alone = |c: &mut Containers| c.engines = vec!["podman".into()];
     assert_eq!(with(&alone), ["GS803 warn"], "no specification is there");
+    let crio = |crio_lacks_runtime: bool| {
+        with(&move |c| {
+            c.engines = vec!["podman".into(), "crio".into()];
+            c.crio_lacks_runtime = crio_lacks_runtime;
+        })
+    };
+    assert_eq!(crio(true), ["GS803 warn"], "it has no other way to the GPUs");
+    assert_eq!(crio(false), [""; 0]);
+    let broken = |c: &mut Containers| {
+        let engine = "cri-o".parse().expect("an id");
+        let why = "unclosed table".to_owned();
+        c.broken = vec![BrokenConfig { engine, path: "/etc/crio/crio.conf".into(), why, line: None }];
+    };
+    assert_eq!(with(&broken), ["GS803 fail"], "CRI-O does not start");
     let in_tree = |writes_spec_at_boot: bool| {
         found(move |e| {
             e.facts.machine.is_tree = true;

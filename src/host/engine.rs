@@ -4,15 +4,19 @@
 mod cdi;
 mod configuration;
 mod files;
+mod low_level;
+mod templates;
 mod units;
 
 pub use cdi::{CDI_FOLDERS, CdiSpecification, cdi_version, has_cdi_specification};
+pub use configuration::files_read;
 pub use files::parts;
+pub use low_level::{LOW_LEVEL_RUNTIMES, low_level_runtimes, runtime_outside_path};
 
 use self::configuration::{Configuration, configuration};
 use super::Facts;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
-use crate::packages;
+use crate::packages::{self, Versions};
 use crate::paths::STARTED_AT_BOOT;
 use crate::system::{Node, Program, System, input};
 use crate::version::AddOnVersion;
@@ -67,6 +71,9 @@ pub struct ContainerHost {
     /// The members of engines' groups, by group. A group that does not exist is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, Vec<String>>,
+    /// The runc or crun of CRI-O, `/usr/libexec/crio/crun`, if NVIDIA's runtime finds none to hand containers to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_outside_path: Option<PathBuf>,
     /// Whether every boot starts the units that refresh the CDI specification.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refreshes_cdi: bool,
@@ -96,15 +103,23 @@ pub struct InstalledEngine {
     pub program: PathBuf,
     /// Its version; none if it could not be read.
     pub version: Option<AddOnVersion>,
+    /// The version of its package, as the package manager writes it: `26.1.5+dfsg1-9+b1`. None if it is not the distribution's
+    /// package, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package_version: Option<String>,
     /// Those of its units that the host has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<String>,
-    /// An option in a file of its units with which it does not accept, or does not read, its configuration file.
+    /// A file of its units, and an option or a place of its configuration there, with which it does not accept, or does not read,
+    /// the file that gpusetup writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<(PathBuf, String)>,
     /// Another file that it reads and that has the runtime `nvidia`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_in: Option<PathBuf>,
+    /// The files that CRI-O reads, in its order. Empty for other engines.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<PathBuf>,
 }
 
 /// A runtime of an engine whose program is NVIDIA's.
@@ -120,6 +135,9 @@ pub struct NvidiaRuntime {
     /// The file that makes it the runtime of containers that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_in: Option<PathBuf>,
+    /// The path of its program, if that does not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_program: Option<PathBuf>,
 }
 
 /// A configuration file that its engine cannot read.
@@ -184,20 +202,26 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
         user_exists: user_id.as_ref().and_then(|id| id.as_ref().map(Option::is_some)),
         user_is_root: user_id.flatten().flatten().is_some_and(|id| id == "0"),
         specifications: cdi::specifications(system),
+        runtime_outside_path: runtime_outside_path(system, database),
         ..ContainerHost::default()
     };
     for engine in &database.engines {
         let Some(program) = engine.programs.iter().find(|path| system.exists(path)) else { continue };
         let read = configuration(system, engine);
-        let found = installed(system, engine, program, &read);
-        host.runtimes.extend(read.nvidia_runtimes(engine, found.version));
+        let files = files_of_crio(system, engine, &read);
+        let paths = files.iter().map(|(path, _)| path.clone()).collect();
+        let found = InstalledEngine { files: paths, ..installed(system, engine, program, &read) };
+        host.runtimes.extend(read.nvidia_runtimes(system, engine, found.version));
         host.engines.push(found);
         host.broken.extend(read.broken);
-        host.files.extend(files_of_crio(system, engine));
+        host.files.extend(files);
     }
     let configs = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
-    let rules = database.container_toolkit().map(|toolkit| &toolkit.dev_char.file);
-    for path in configs.chain(rules) {
+    let of_toolkit = database.container_toolkit().into_iter().flat_map(|toolkit| {
+        let config = toolkit.low_level.iter().map(|known| &known.config);
+        config.chain([&toolkit.dev_char.file])
+    });
+    for path in configs.chain(of_toolkit) {
         match config_file(system, Path::new(path)) {
             Seen::Absent => {}
             seen => drop(host.files.insert(path.into(), seen)),
@@ -220,10 +244,19 @@ fn installed(system: &System, engine: &Engine, program: &str, read: &Configurati
         id: engine.id,
         program: program.into(),
         version: version_of(system, program, &names.collect::<Vec<_>>()),
+        package_version: package_version(system, engine),
         units: engine.units.iter().filter(has_unit).cloned().collect(),
         conflict: read.conflict.clone(),
         runtime_in: read.runtime_in.clone(),
+        files: Vec::new(),
     }
+}
+
+/// The version of the distribution's package of an engine, if the package manager's record is a file.
+fn package_version(system: &System, engine: &Engine) -> Option<String> {
+    let names: Vec<_> = engine.packages.iter().filter_map(|packages| packages.names.first()).collect();
+    let installed = record_of(system, &names)?;
+    names.iter().find_map(|name| installed.get(*name).cloned())
 }
 
 fn is_snap(system: &System, engine: &Engine) -> bool {
@@ -250,10 +283,16 @@ fn version_of(system: &System, program: &str, packages: &[&String]) -> Option<Ad
 
 /// The version of the first of these packages that is installed, if the package manager's record is a file.
 fn recorded(system: &System, names: &[&String]) -> Option<AddOnVersion> {
+    let installed = record_of(system, names)?;
+    names.iter().find_map(|name| version_in(packages::upstream(installed.get(*name)?)))
+}
+
+/// Those of these packages that are installed, with their versions, if the package manager's record is a file.
+fn record_of(system: &System, names: &[&String]) -> Option<Versions> {
     let mut records = packages::ALL.iter().filter_map(|manager| packages::of(*manager).record_file.as_ref());
     let wanted = |name: &str| names.iter().any(|wanted| *wanted == name);
     let installed = records.find_map(|record| (record.scan)(&mut system.open(record.path).ok()?, &wanted).ok())?;
-    names.iter().find_map(|name| version_in(packages::upstream(installed.versions.get(*name)?)))
+    Some(installed.versions)
 }
 
 /// The version in a line: `Docker version 26.1.5+dfsg1, build a72d7cd`, `containerd github.com/containerd/containerd v1.7.24 …`.
@@ -293,16 +332,12 @@ fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
 }
 
 /// All files that CRI-O reads: NVIDIA's runtime gets the settings of its default one, which any of them may have.
-fn files_of_crio(system: &System, engine: &Engine) -> Vec<(PathBuf, Seen<ConfigFile>)> {
-    if engine.form != EngineForm::Crio {
-        return Vec::new();
-    }
-    let parts = engine.parts().flat_map(|folder| parts(system, engine, folder));
-    let files = engine.configs().map(Path::to_path_buf).chain(parts);
+fn files_of_crio(system: &System, engine: &Engine, read: &Configuration) -> Vec<(PathBuf, Seen<ConfigFile>)> {
+    let files = read.files.iter().filter(|_| engine.form == EngineForm::Crio);
     // Links are followed: nothing is written to these.
-    let seen = |path: PathBuf| {
-        let real = system.canonical(&path).unwrap_or_else(|_| path.clone());
-        (path, config_file(system, &real))
+    let seen = |path: &PathBuf| {
+        let real = system.canonical(path).unwrap_or_else(|_| path.clone());
+        (path.clone(), config_file(system, &real))
     };
     files.map(seen).filter(|(_, seen)| *seen != Seen::Absent).collect()
 }
@@ -416,6 +451,21 @@ mod tests {
         let expected = ["/etc/crio/crio.conf", "/etc/crio/crio.conf.d/10-crio.conf", "/etc/crio/crio.conf.d/of-pool/a"];
         assert!(files.keys().eq(expected.map(PathBuf::from).iter()), "{files:?}");
         assert!(files.values().all(|seen| matches!(seen, Seen::Is(_))), "links are followed: {files:?}");
+    }
+
+    #[test]
+    fn files_of_crio_are_those_that_its_unit_names() {
+        let (_dir, system) = tree();
+        write(&system, "/usr/bin/crio", b"", 0o755);
+        for path in ["/etc/crio/crio.conf.d/10-crio.conf", "/opt/b.conf", "/opt/a.d/1.conf"] {
+            write(&system, path, b"[crio]\n", 0o644);
+        }
+        let unit = b"[Service]\nExecStart=/usr/bin/crio --config /opt/b.conf --config-dir=/opt/a.d\n";
+        write(&system, "/usr/lib/systemd/system/crio.service", unit, 0o644);
+        let host = container_host(&system, &embedded(), None);
+        let [crio] = host.engines.as_slice() else { panic!("{host:?}") };
+        assert_eq!(crio.files, ["/opt/b.conf", "/opt/a.d/1.conf"].map(PathBuf::from), "in CRI-O's order");
+        assert!(crio.files.iter().eq(host.files.keys().rev()), "{:?}", host.files.keys());
     }
 
     #[test]

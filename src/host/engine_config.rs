@@ -125,6 +125,12 @@ impl Runtimes {
         }
     }
 
+    /// Adds what a later part of the same file says: it counts more.
+    pub fn add(&mut self, later: Self) {
+        later.programs.into_iter().for_each(|(name, program)| self.add_program(&name, program));
+        self.default = later.default.or(self.default.take());
+    }
+
     fn of_docker(text: &str) -> Result<Self, ConfigError> {
         // Docker takes an empty file for an empty object.
         if without_mark(text).trim().is_empty() {
@@ -195,7 +201,10 @@ impl Runtimes {
     }
 
     fn add_runtime(&mut self, name: &str, runtime: &Item) {
-        let program = runtime.as_table_like().and_then(program_of);
+        self.add_program(name, runtime.as_table_like().and_then(program_of));
+    }
+
+    fn add_program(&mut self, name: &str, program: Option<String>) {
         if program.is_some() || !self.programs.contains_key(name) {
             self.programs.insert(name.to_owned(), program);
         }

@@ -10,7 +10,7 @@ use crate::compat::{AddOnId, Companion, Database, Fabric, PackageManager, Packag
 use crate::packages::{self, Note, RepositoryFormat};
 use crate::paths::{
     BLACKLIST, CACHE, CUDA_ALTERNATIVE, DKMS_SIGNING, FABRIC_MODULES, HELD, LICENCE_UNITS, LOADER_PATH, MIG_LAYOUT,
-    MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PROFILE, SETTINGS_UNIT,
+    MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PREFIX, PROFILE, SETTINGS_UNIT,
     SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
 };
 use crate::system::{Node, Space, System};
@@ -343,7 +343,10 @@ fn paths(
             keys.into_iter().chain(sources)
         });
     let alternative = [PathBuf::from(CUDA_ALTERNATIVE)];
-    for path in of_repositories.chain(mig).chain(of_companions).chain(alternative) {
+    // Toolkits elsewhere are found by their links alone: `cuda`, or `cuda-12.8`.
+    let elsewhere = toolkits.iter().filter(|t| t.has_own_directory() && t.path.parent() != Some(prefix));
+    let links = elsewhere.map(|t| prefix.join(t.version.directory()));
+    for path in of_repositories.chain(mig).chain(of_companions).chain(alternative).chain(links) {
         match reader.system.node(&path) {
             // Hosts have none of nearly all of them.
             Ok(Node::Absent) => {}
@@ -352,6 +355,12 @@ fn paths(
                 states.insert(path, PathState { node, modified });
             }
             Err(e) => reader.miss(format!("the state of {}", path.display()), e),
+        }
+    }
+    for path in other_names(prefix, toolkits) {
+        if let Ok(node @ Node::Link { .. }) = reader.system.node(&path) {
+            let modified = reader.system.modified(&path);
+            states.insert(path, PathState { node, modified });
         }
     }
     for path in ours.chain(compilers) {
@@ -363,4 +372,13 @@ fn paths(
         }
     }
     states
+}
+
+/// The links by which toolkits may have other names: `cuda`, `cuda-12` and `cuda-12.8`, below the prefix and below the usual one.
+fn other_names(prefix: &Path, toolkits: &[Toolkit]) -> BTreeSet<PathBuf> {
+    let own = toolkits.iter().filter(|toolkit| toolkit.has_own_directory());
+    let of_versions = own.flat_map(|toolkit| [toolkit.version.directory(), format!("cuda-{}", toolkit.version.major)]);
+    let names: Vec<_> = of_versions.chain(["cuda".to_owned()]).collect();
+    let below = |folder: &Path| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
+    [below(prefix), below(Path::new(PREFIX))].concat().into_iter().collect()
 }

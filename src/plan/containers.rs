@@ -11,13 +11,16 @@ pub use warnings::warnings;
 
 use super::companions::load_driver;
 use super::context::{StepContext, skipped, step};
-use super::engines::{Containers, FileEdit};
+use super::engines::{Containers, EngineSetup, FileEdit, line_with_first};
 use super::{Act, Step, StepId};
 use crate::compat::EngineForm;
 use crate::host::MachineKind;
-use crate::operation::{Packages, Remove, Run, Service, WriteFile};
+use crate::operation::{EditFile, Packages, Remove, Run, Service, WriteFile};
 use crate::text::all_of;
 use std::path::PathBuf;
+
+/// The CDI specification that NVIDIA's guide has written by hand.
+const SPECIFICATION: &str = "/etc/cdi/nvidia.yaml";
 
 /// What a container says in place of both steps.
 const ON_THE_HOST: &str = "engines run on the host of this container";
@@ -26,20 +29,16 @@ const ON_THE_HOST: &str = "engines run on the host of this container";
 pub fn install_engine(context: &StepContext) -> Option<Step> {
     let containers = context.containers.as_ref()?;
     let asked = containers.asked()?;
-    let title = match &containers.request.docker_user {
-        Some(user) if asked.found.is_some() => format!("Let {user} use {}", asked.engine.title),
-        None if asked.found.is_some() => format!("Use the installed {}", asked.engine.title),
-        _ => format!("Install {}", asked.engine.title),
-    };
+    let title = engine_title(containers, asked);
     if context.facts.machine.kind == MachineKind::Container {
         return Some(skipped(StepId::ContainerEngine, title, ON_THE_HOST));
     }
     let mut acts = Vec::new();
     if let (Some(packages), Some(manager)) = (asked.packages, context.facts.os.package_manager) {
-        let satisfied = asked.found.is_some();
+        let satisfied = asked.found.is_some() && !asked.is_replaced;
         acts.push(Act { operation: Packages::to_install(manager, packages.names.clone()).into(), satisfied });
         // Some packages only bring the unit.
-        let unit = asked.engine.units.first().filter(|_| !satisfied);
+        let unit = asked.engine.units.first().filter(|_| asked.found.is_none());
         acts.extend(unit.map(|unit| Act::needed(Service::start(unit))));
     }
     acts.extend(containers.membership());
@@ -52,6 +51,16 @@ pub fn install_engine(context: &StepContext) -> Option<Step> {
         _ => "the packages are the distribution's".to_owned(),
     };
     Some(step(StepId::ContainerEngine, title, why, acts))
+}
+
+fn engine_title(containers: &Containers, asked: &EngineSetup) -> String {
+    let (title, request) = (&asked.engine.title, containers.request);
+    match (&request.docker_user, &request.locked_engine) {
+        (_, Some(locked)) if asked.is_replaced => format!("Install {title} {locked}, the version in the lock file"),
+        (Some(user), _) if asked.found.is_some() => format!("Let {user} use {title}"),
+        (None, _) if asked.found.is_some() => format!("Use the installed {title}"),
+        _ => format!("Install {title}"),
+    }
 }
 
 /// The step that sets up NVIDIA's container toolkit for the engines.
@@ -69,6 +78,7 @@ pub fn container_toolkit(context: &StepContext) -> Option<Step> {
     let packages = toolkit_packages(context, containers);
     let is_new = packages.iter().any(|act| !act.satisfied);
     acts.extend(packages);
+    acts.extend(low_level_runtime(containers));
     acts.extend(dev_char(context, containers));
     let mut restarts = Vec::new();
     for setup in &containers.engines {
@@ -109,6 +119,18 @@ fn toolkit_packages(context: &StepContext, containers: &Containers) -> Option<Ac
     let versions = names.iter().filter(|_| !containers.is_kept).map(|name| (name.clone(), version.clone())).collect();
     let wanted = Packages { versions, ..Packages::to_install(manager, names) };
     Some(Act { operation: wanted.into(), satisfied: containers.is_kept })
+}
+
+/// Names CRI-O's runc or crun in the toolkit's configuration, if NVIDIA's runtime finds none of the programs named there.
+fn low_level_runtime(containers: &Containers) -> Option<Act> {
+    let program = containers.host.runtime_outside_path.as_ref()?.to_str()?;
+    if containers.is_kept {
+        return containers.config_with(program).map(write);
+    }
+    // The packages write the file, or write it in another form. Only the line with the list is known before.
+    let path = PathBuf::from(&containers.toolkit.low_level.as_ref()?.config);
+    let edits = vec![line_with_first(program, &containers.low_level_names()?)];
+    Some(Act::needed(EditFile { path, owner: 0, edits }))
 }
 
 /// A merged file. What was there before, undo puts back.
@@ -153,7 +175,6 @@ fn refresh_cdi(context: &StepContext, containers: &Containers) -> Vec<Act> {
     if context.facts.machine.is_tree || context.chosen.driver.is_none() && context.facts.driver.is_none() {
         return Vec::new();
     }
-    const SPECIFICATION: &str = "/etc/cdi/nvidia.yaml";
     let argv = [toolkit.program.as_str(), "cdi", "generate", "--output", SPECIFICATION];
     let generate = Run::new(argv, 120).changing([PathBuf::from(SPECIFICATION)]);
     load_driver(context).into_iter().chain([Act::needed(generate)]).collect()

@@ -279,6 +279,82 @@ fn a_hostile_name_stays_a_value() {
     assert_eq!(host.labels(&[]).get("gpu.product").map(String::as_str), Some("A100-Filedevsda-31m"));
 }
 
+/// What `doctor --ready` finds in a tree, without the ends of its lines, and its exit code.
+fn ready(tree: &Tree, check: &str, scheduler: &str) -> (i32, String) {
+    let ran = tree.run(&["doctor", check, "--ready", scheduler]);
+    (ran.code, ran.out.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A node with NVIDIA Container Toolkit and these files.
+fn node(files: &[(&str, &str)]) -> Tree {
+    let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    tree.write("usr/bin/nvidia-ctk", "");
+    files.iter().for_each(|(path, text)| tree.write(path, text));
+    tree
+}
+
+#[test]
+fn a_node_whose_container_runtime_does_not_start_is_not_ready() {
+    let config = ("etc/containerd/config.toml", "version = 3\n[plugins\n");
+    let tree = node(&[("usr/bin/kubelet", ""), ("usr/bin/containerd", ""), config]);
+    let (code, said) = ready(&tree, "GS810", "k8s");
+    assert!(code == 20 && said.contains("containerd cannot read /etc/containerd/config.toml: line 2"), "{said}");
+    tree.write("usr/bin/cri-dockerd", "");
+    let (code, said) = ready(&tree, "GS810", "k8s");
+    assert!(code == 0 && !said.contains("containerd cannot read"), "{said}");
+}
+
+#[test]
+fn k3s_is_ready_if_it_has_not_started_without_the_toolkit() {
+    let tree = node(&[("usr/local/bin/k3s", ""), ("etc/systemd/system/k3s-agent.service", "")]);
+    let (code, said) = ready(&tree, "GS810", "k8s");
+    assert!(code == 0 && said.contains("[ok] GS810"), "it has not started: {said}");
+    tree.write("var/lib/rancher/k3s/agent/etc/containerd/config.toml", "version = 3\n");
+    let (_, said) = ready(&tree, "GS810", "k8s");
+    assert!(said.contains("[!!] GS810 NVIDIA Container Toolkit is installed, but k3s has not found it"), "{said}");
+    // In a tree nothing can be restarted, so there is no command.
+    assert!(said.contains("fix restart it; its containers keep running"), "{said}");
+}
+
+#[test]
+fn nodes_of_k0s_and_microk8s_are_not_judged() {
+    let k0s = node(&[("usr/local/bin/k0s", ""), ("etc/systemd/system/k0sworker.service", "")]);
+    let microk8s = node(&[]);
+    microk8s.link("snap/bin/microk8s", "/usr/bin/snap");
+    for (tree, agent) in [(k0s, "k0s"), (microk8s, "microk8s")] {
+        let (code, said) = ready(&tree, "GS810", "k8s");
+        assert!(code == 0 && said.contains(&format!("{agent} runs the pods")) && !said.contains("kubeadm"), "{said}");
+    }
+}
+
+#[test]
+fn a_missing_slurmd_does_not_follow_from_a_missing_driver() {
+    let said = node(&[]).run(&["doctor", "--ready", "slurm"]).out;
+    assert!(said.contains("GS501") && said.contains("apt-get install slurmd"), "{said}");
+}
+
+#[test]
+fn slurm_of_its_own_build_is_found() {
+    let tree = node(&[("usr/local/sbin/slurmd", ""), ("usr/local/etc/slurm.conf", "TaskPlugin=task/cgroup\n")]);
+    let (_, said) = ready(&tree, "GS813", "slurm");
+    assert!(said.contains("cgroup.conf lacks ConstrainDevices=yes"), "{said}");
+}
+
+#[test]
+fn slurms_files_include_others() {
+    let tree = node(&[
+        ("usr/sbin/slurmd", ""),
+        ("etc/slurm/slurm.conf", "Include tasks.conf\n"),
+        ("etc/slurm/tasks.conf", "TaskPlugin=task/affinity,\\\ntask/cgroup\n"),
+        ("etc/slurm/cgroup.conf", "ConstrainDevices=yes\n"),
+    ]);
+    let (code, said) = ready(&tree, "GS813", "slurm");
+    assert!(code == 0 && said.contains("[ok] GS813"), "{said}");
+    tree.write("etc/slurm/cgroup.conf", "ConstrainDevices=yes\nCgroupPlugin=disabled\n");
+    let (_, said) = ready(&tree, "GS813", "slurm");
+    assert!(said.contains("[!!] GS813 cgroup.conf has CgroupPlugin=disabled"), "{said}");
+}
+
 /// The real node exporter, with only its textfile collector.
 struct NodeExporter(Child, u16);
 

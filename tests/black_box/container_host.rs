@@ -1,7 +1,7 @@
 //! `--profile container-host`: the plans for new systems, and for hosts with engines and files of their administrators. What real
 //! engines make of the files is tested in `tests/as_root/container_host.rs`.
 
-use crate::common::{Ran, Tree, run};
+use crate::common::{Ran, Tree, run, run_with_input};
 use crate::schema;
 use serde_json::{Value, json};
 
@@ -102,6 +102,73 @@ fn a_host_without_an_engine_is_told_what_to_type() {
     assert!(said.code == 2 && said.err.contains("docker and podman, but not lxc"), "{}", said.err);
     let said = run(&["plan", "--os", "debian-12", "--gpu", "h100", "--engine", "docker"]);
     assert!(said.code == 2 && said.err.contains("--profile container-host --engine docker"), "{}", said.err);
+}
+
+/// Facts have nothing about engines, whose files may have passwords.
+#[test]
+fn a_plan_for_facts_says_that_engines_are_not_known() {
+    let tree = debian(&["dockerd"]);
+    let facts = printed(run(&["facts", "--root", tree.path().to_str().expect("UTF-8"), "--json"]));
+    let plan = |more: &[&str]| run_with_input(&[&["plan", "--facts", "-"], &PROFILE[..], more].concat(), &facts);
+    for more in [&["--json"][..], &["--engine", "docker", "--json"]] {
+        let plan = plan(more).json();
+        let said = texts(&plan).into_iter().filter(|text| text.contains("container engine")).collect::<Vec<_>>();
+        assert!(said.len() == 1 && said[0].contains("not known here which container engines"), "{more:?}: {said:?}");
+    }
+    let refused = plan(&["--docker-user", "alice"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("not known here whether the host has Docker"), "{}", refused.err);
+    assert!(!refused.err.contains("--engine docker"), "{}", refused.err);
+}
+
+/// A Debian 12 with Podman, and with this version of the container toolkit from local files: no repository has it.
+fn debian_with_toolkit(version: &str) -> Tree {
+    let tree = debian(&["nvidia-ctk", "podman"]);
+    let package = |name: &str, version: &str| {
+        format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
+    };
+    let names = ["toolkit", "toolkit-base"].map(|name| package(&format!("nvidia-container-{name}"), version)).concat();
+    let libraries = ["-tools", "1"].map(|name| package(&format!("libnvidia-container{name}"), version)).concat();
+    tree.write("var/lib/dpkg/status", &[package("dpkg", "1.21.22"), names, libraries].concat());
+    tree.write(
+        "var/lib/apt/lists/archive_debian_dists_bookworm_main_binary-amd64_Packages",
+        "Package: podman\nArchitecture: amd64\nVersion: 4.3.1+ds1-8\n\n",
+    );
+    tree
+}
+
+#[test]
+fn the_toolkit_is_upgraded_before_its_repository_is_added() {
+    for (installed, planned, is_kept) in
+        [("1.17.8-1", "1.20.0", false), ("1.20.0-1", "1.20.0", true), ("1.99.0-1", "1.99.0", true)]
+    {
+        let plan = on(&debian_with_toolkit(installed), &["--upgrade", "--json"]).json();
+        let steps = plan["steps"].as_array().expect("steps");
+        let toolkit = steps.iter().find(|step| step["id"] == "container-toolkit").expect("the step");
+        let title = format!("Set up NVIDIA Container Toolkit {planned} for Podman");
+        assert_eq!(toolkit["title"], title, "{installed}");
+        let packages = operations(&plan, "container-toolkit")[0];
+        assert_eq!(packages["satisfied"] == true, is_kept, "{installed}: {packages}");
+        if !is_kept {
+            assert_eq!(packages["versions"]["libnvidia-container1"], "1.20.0-1", "{packages}");
+        }
+    }
+}
+
+/// Only a running host can have its GPUs described.
+#[test]
+fn a_tree_that_will_have_no_specification_is_named() {
+    let tree = debian_with_toolkit("1.17.8-1");
+    let is_named = |more: &[&str]| {
+        let plan = on(&tree, &[more, &["--json"]].concat()).json();
+        texts(&plan)
+            .iter()
+            .any(|text| text.contains("1.17.8 writes no CDI specification when the host of this tree boots"))
+    };
+    assert!(is_named(&[]));
+    assert!(!is_named(&["--upgrade"]), "1.18.0 and newer write it");
+    tree.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: all\n");
+    assert!(!is_named(&[]));
 }
 
 #[test]
@@ -237,6 +304,56 @@ fn the_runtime_of_crio_has_the_monitor_of_the_default_one() {
     let mut written = operations(&plan, "container-toolkit").into_iter().filter_map(|o| o["content"].as_str());
     let ours = written.find(|text| text.contains("[crio.runtime.runtimes.nvidia]")).expect("a file of CRI-O");
     assert!(ours.contains("monitor_path = \"/usr/libexec/crio/conmon\"") && !ours.contains("crun"), "{ours}");
+}
+
+#[test]
+fn the_default_runtime_of_crio_may_be_in_a_file_that_its_unit_names() {
+    let tree = debian(&["crio"]);
+    tree.write("opt/crio.conf", "[crio.runtime.runtimes.crun]\nmonitor_path = \"/opt/conmon\"\n");
+    tree.write(
+        "usr/lib/systemd/system/crio.service",
+        "[Service]\nExecStart=/usr/bin/crio --config /opt/crio.conf $CRIO_CONFIG_OPTIONS\n",
+    );
+    let plan = on(&tree, &["--json"]).json();
+    let mut written = operations(&plan, "container-toolkit").into_iter().filter_map(|o| o["content"].as_str());
+    assert!(written.any(|text| text.contains("monitor_path = \"/opt/conmon\"")), "{plan}");
+}
+
+/// The packages of CRI-O have runc and crun where NVIDIA's runtime does not look for them.
+#[test]
+fn nvidias_runtime_gets_the_path_of_crios_own() {
+    const CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
+    let tree = debian(&["crio"]);
+    tree.write(
+        "etc/crio/crio.conf.d/10-crio.conf",
+        "[crio.runtime]\ndefault_runtime = \"crun\"\n\
+         [crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\n",
+    );
+    let plan = on(&tree, &["--json"]).json();
+    let all = operations(&plan, "container-toolkit");
+    let at = |what: &str| all.iter().position(|o| o["op"] == what).expect("an operation");
+    let edit = all[at("edit-file")];
+    assert!(edit["path"] == CONFIG && at("packages") < at("edit-file"), "the packages write it: {all:?}");
+    let change = json!({
+        "old": "runtimes = [\"runc\", \"crun\"]",
+        "new": "runtimes = [\"/usr/libexec/crio/crun\", \"runc\", \"crun\"]",
+    });
+    assert_eq!(edit["edits"], json!([change]));
+    // A toolkit that is there has its configuration.
+    tree.write("usr/bin/nvidia-ctk", "");
+    let merged = |list: &str| {
+        let text = format!("[nvidia-container-runtime]\nruntimes = [{list}] # theirs\n");
+        tree.write(CONFIG.trim_start_matches('/'), &text);
+        let plan = on(&tree, &["--json"]).json();
+        let mut all = operations(&plan, "container-toolkit").into_iter().filter(|o| o["path"] == CONFIG);
+        all.next().and_then(|o| o["content"].as_str()).map(str::to_owned)
+    };
+    let expected = "[nvidia-container-runtime]\nruntimes = [\"/usr/libexec/crio/crun\", \"runc\"] # theirs\n";
+    assert_eq!(merged("\"runc\"").as_deref(), Some(expected));
+    tree.write("opt/runc", "");
+    assert_eq!(merged("\"/opt/runc\""), None, "it is found");
+    tree.write("usr/sbin/runc", "");
+    assert_eq!(merged("\"runc\""), None, "it is in PATH");
 }
 
 /// A file of CRI-O's that comes later replaces the runtime of an earlier one.

@@ -6,7 +6,10 @@ use crate::common::{Ran, Tree, run};
 const DAEMON: &str = "etc/docker/daemon.json";
 const CRIO: &str = "etc/crio/crio.conf";
 const CRIO_PART: &str = "etc/crio/crio.conf.d/99-nvidia.toml";
+const RKE2_TEMPLATE: &str = "var/lib/rancher/rke2/agent/etc/containerd/config-v3.toml.tmpl";
 const OF_CRIO: &str = "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
+const OF_CONTAINERD: &str = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n\
+     BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
 
 /// A Debian 12 with these engines, and a CDI specification that a removal takes away.
 fn host(programs: &[&str]) -> Tree {
@@ -92,7 +95,10 @@ fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
     let crun = OF_CRIO.replace("runtimes.nvidia", "runtimes.crun");
     let podman =
         "[engine]\nruntime = \"nvidia\"\n[engine.runtimes]\nnvidia = [\"/usr/bin/nvidia-container-runtime\"]\n";
-    let cases: [(&str, Files, &str); 8] = [
+    let own_crun = "[engine.runtimes]\ncrun = [\"/usr/bin/nvidia-container-runtime\"]\n";
+    let continued = "[Service]\nExecStart=/usr/bin/dockerd \\\n  -H fd:// \\\n# c\n  --default-runtime nvidia\n";
+    let template = "{{ template \"base\" . }}\ndefault_runtime_name = \"nvidia\"\n";
+    let cases: [(&str, Files, &str); 12] = [
         ("usr/sbin/dockerd", &[daemon, (docker, by_file.as_str()), variables], variables.0),
         ("usr/sbin/dockerd", &[daemon, (docker, by_unit.as_str())], docker),
         ("usr/local/bin/k3s", &[k3s], k3s.0),
@@ -105,6 +111,14 @@ fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
         ("usr/bin/containerd", &[imports, ("etc/cd.d/a.toml", containerd)], "etc/cd.d/a.toml"),
         ("usr/bin/crio", &[("etc/crio/crio.conf.d/10.conf", crun.as_str())], "etc/crio/crio.conf.d/10.conf"),
         ("usr/bin/podman", &[("etc/containers/containers.conf", podman)], "etc/containers/containers.conf"),
+        ("usr/bin/podman", &[("etc/containers/containers.conf", own_crun)], "etc/containers/containers.conf"),
+        ("usr/bin/dockerd", &[daemon, (docker, continued)], docker),
+        (
+            "usr/local/bin/k3s",
+            &[("etc/rancher/k3s/config.yaml.d/x.yml", "default-runtime: nvidia\n")],
+            "etc/rancher/k3s/config.yaml.d/x.yml",
+        ),
+        ("usr/local/bin/rke2", &[(RKE2_TEMPLATE, template)], RKE2_TEMPLATE),
     ];
     for (program, files, named) in cases {
         let tree = host(&[]);
@@ -130,6 +144,40 @@ fn an_option_in_a_variable_of_a_unit_stops_the_plan() {
     let (code, text) = plan();
     assert!(code == 5 && text.contains("/etc/sysconfig/docker cannot be merged"), "{text}");
     assert!(text.contains("it starts Docker with --add-runtime"), "{text}");
+}
+
+#[test]
+fn a_configuration_in_another_place_stops_the_plan() {
+    for (program, option, place, usual) in [
+        ("containerd", "--config", "opt/c.toml", "/etc/containerd/config.toml"),
+        ("crio", "--config-dir", "opt/crio.d", "/etc/crio/crio.conf.d/99-nvidia.toml"),
+    ] {
+        let tree = host(&[program, "kubelet"]);
+        let unit = format!("usr/lib/systemd/system/{program}.service");
+        tree.write(&unit, &format!("[Service]\nExecStart=/usr/bin/{program} {option} /{place}\n"));
+        let plan = || said(&at(&tree, "plan", &["--profile", "container-host"]));
+        let (code, text) = plan();
+        assert!(code == 5 && text.contains(&format!("/{unit} cannot be merged")), "{text}");
+        assert!(
+            text.contains(&format!("with its configuration in /{place}, beside which settings in {usual}")),
+            "{text}"
+        );
+        assert!(
+            text.contains("or add the runtime nvidia, with the program /usr/bin/nvidia-container-runtime, to"),
+            "{text}"
+        );
+        // The runtime in the file that the engine reads stays, and doctor finds it.
+        let (file, runtime) = match program {
+            "crio" => (format!("{place}/a.conf"), OF_CRIO),
+            _ => (place.to_owned(), OF_CONTAINERD),
+        };
+        tree.write(&file, runtime);
+        let (code, text) = plan();
+        let stays = format!("has a runtime nvidia in /{file} already, which stays as it is");
+        assert!(code == 0 && text.contains(&stays) && !text.contains(&format!("+++ {usual}")), "{text}");
+        let (_, text) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
+        assert!(text.contains(&format!("configured in: /{file}")), "{text}");
+    }
 }
 
 #[test]
@@ -161,6 +209,53 @@ fn a_runtime_of_nvidias_under_another_name_is_named() {
     assert_eq!(code, 0, "{text}");
     let stays = "/etc/containers/containers.conf has the runtime gpu, which gpusetup did not write: it stays. Take it out by hand";
     assert!(text.contains(stays) && !text.contains("systemctl restart"), "{text}");
+}
+
+#[test]
+fn a_runtime_of_dockers_that_does_not_start_nvidias_program_is_named() {
+    let plan = |program: &str| {
+        let tree = host(&["dockerd", "runc"]);
+        tree.write(
+            "var/lib/dpkg/status",
+            "Package: docker.io\nStatus: install ok installed\nVersion: 20.10.24+dfsg1-1\n\n",
+        );
+        tree.write(DAEMON, &format!(r#"{{"runtimes": {{"nvidia": {{"path": "{program}"}}}}}}"#));
+        let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        assert_eq!(code, 0, "{text}");
+        text
+    };
+    for (program, why) in
+        [("/opt/none/nvidia-container-runtime", "does not exist"), ("/usr/bin/runc", "is not NVIDIA's")]
+    {
+        let text = plan(program);
+        let stays = format!(
+            "which stays as it is, but its program {program} {why}. Make /usr/bin/nvidia-container-runtime its path"
+        );
+        assert!(text.contains(&stays) && text.contains("; --gpus works: "), "{text}");
+    }
+    for usable in ["/usr/bin/nvidia-container-runtime", "nvidia-container-runtime"] {
+        let text = plan(usable);
+        assert!(
+            text.contains("; --gpus and --runtime nvidia work: ") && !text.contains("which stays as it is, but"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_link_in_place_of_the_toolkits_configuration_is_named() {
+    let tree = host(&["crio", "nvidia-ctk"]);
+    let crun = "[crio.runtime]\ndefault_runtime = \"crun\"\n\
+                [crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\n";
+    tree.write("etc/crio/crio.conf.d/10-crio.conf", crun);
+    tree.write("etc/nvidia-container-runtime/other.toml", "[nvidia-container-runtime]\nruntimes = [\"runc\"]\n");
+    tree.link("etc/nvidia-container-runtime/config.toml", "other.toml");
+    let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+    let stays = "/etc/nvidia-container-runtime/config.toml stays as it is: it is a link to other.toml. ";
+    assert!(
+        code == 0 && text.contains(stays) && text.contains("put /usr/libexec/crio/crun first in runtimes"),
+        "{text}"
+    );
 }
 
 #[test]

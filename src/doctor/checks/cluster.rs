@@ -1,9 +1,13 @@
 //! Whether a host is ready to be a node of Kubernetes or Slurm. The checks apply to `doctor --ready` alone.
 
+use super::containers::unreadable;
 use crate::causes::{self, Remedy};
-use crate::doctor::{Answer, Cluster, Evidence, Kubernetes, Slurm, Verdict};
+use crate::doctor::{Answer, Cluster, Evidence, Kubernetes, Slurm, StartedAgent, Verdict};
+use crate::host::BrokenConfig;
 use crate::text::quoted_path;
 use std::collections::BTreeSet;
+
+const RESTART: &str = "sudo systemctl restart slurmd";
 
 fn kubernetes(seen: &Evidence) -> Result<&Kubernetes, Verdict> {
     match &seen.cluster {
@@ -44,9 +48,18 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
                            https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/";
         return Some(verdict.advise(HOW, [""; 0]));
     }
+    if let Some(agent @ ("k0s" | "microk8s")) = of.agent.as_deref() {
+        return Some(Verdict::skip(format!("{agent} runs the pods in a containerd of its own, which is not checked")));
+    }
     if of.runtimes.is_empty() {
         let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");
         return Some(verdict.advise("install a container runtime", ["sudo apt-get install containerd"]));
+    }
+    if of.configured.is_empty() && of.runtimes.iter().any(|name| name == "cri-dockerd") {
+        return Some(Verdict::skip("cri-dockerd runs the pods in Docker, whose runtimes are not checked"));
+    }
+    if let Some(broken) = seen.containers.broken.iter().find(|broken| keeps_from_pods(of, broken)) {
+        return Some(unreadable(broken).then([SET_UP]));
     }
     if let (Some(file), ["containerd"]) =
         (&of.no_pods_by, of.runtimes.iter().map(String::as_str).collect::<Vec<_>>().as_slice())
@@ -59,6 +72,11 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
     if !seen.containers.has_toolkit && of.configured.is_empty() {
         let cause = "NVIDIA Container Toolkit is not installed on the host: pods get GPUs only once the GPU Operator has installed its own";
         return Some(Verdict::warn(cause).advise("without the GPU Operator, install it", [SET_UP]));
+    }
+    if of.configured.is_empty()
+        && let Some(agent @ ("k3s" | "rke2")) = of.agent.as_deref()
+    {
+        return Some(found_at_start(agent, of.started.as_ref()));
     }
     if of.configured.is_empty() {
         let cause = format!(
@@ -76,6 +94,13 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
             "install NVIDIA Container Toolkit; if its program is in another folder, correct the path in the file";
         return Some(Verdict::fail(cause).advise(text, [SET_UP]));
     }
+    if let Some(program) = &seen.containers.runtime_outside_path {
+        let cause = format!(
+            "NVIDIA's runtime finds neither runc nor crun, and CRI-O's is {}: no pod of this runtime starts",
+            program.display()
+        );
+        return Some(Verdict::fail(cause).advise("name CRI-O's in NVIDIA's configuration", [SET_UP]));
+    }
     let Answer::Is(classes) = &of.classes else { return None };
     if classes.contains("nvidia") {
         return None;
@@ -83,6 +108,27 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
     let cause = "the cluster has no runtime class \"nvidia\": pods that name it are refused, and others get GPUs only if the runtime is the default or uses CDI";
     const CREATE: &str = "printf 'apiVersion: node.k8s.io/v1\\nkind: RuntimeClass\\nmetadata: {name: nvidia}\\nhandler: nvidia\\n' | kubectl apply -f -";
     Some(Verdict::warn(cause).advise("create it once for the cluster", [CREATE]))
+}
+
+/// Whether a container runtime that pods run in does not start with this file.
+fn keeps_from_pods(of: &Kubernetes, broken: &BrokenConfig) -> bool {
+    match (of.agent.as_deref(), broken.engine.as_str()) {
+        (Some(agent @ ("k3s" | "rke2")), engine) => engine == agent,
+        (_, engine) => matches!(engine, "containerd" | "cri-o"),
+    }
+}
+
+/// What K3s or RKE2 know of NVIDIA's runtime, which they look for when they start.
+fn found_at_start(agent: &str, started: Option<&StartedAgent>) -> Verdict {
+    let Some(StartedAgent { wrote, unit }) = started else {
+        return Verdict::pass().saw(format!("{agent} looks for NVIDIA's runtime when it starts"));
+    };
+    let cause = format!(
+        "NVIDIA Container Toolkit is installed, but {agent} has not found it: it looks for it only when it starts"
+    );
+    let unit = unit.as_deref().unwrap_or(agent);
+    let verdict = Verdict::warn(cause).saw(format!("{} has no runtime of NVIDIA's", wrote.display()));
+    verdict.advise("restart it; its containers keep running", [format!("sudo systemctl restart {unit}")])
 }
 
 /// Whether only one of the host and the GPU Operator has the driver.
@@ -118,7 +164,7 @@ pub fn gres(seen: &Evidence) -> Verdict {
         Err(skip) => return skip,
     };
     if !of.has_slurmd {
-        let verdict = Verdict::fail("slurmd is not installed: this host is no node of Slurm yet");
+        let verdict = Verdict::fail("slurmd is not installed: this host is no node of Slurm yet").only_from(&[]);
         return verdict.advise("install it in the version of the controller", ["sudo apt-get install slurmd"]);
     }
     let devices = match &of.devices {
@@ -127,10 +173,7 @@ pub fn gres(seen: &Evidence) -> Verdict {
             return Verdict::skip(format!("the GPUs' device files are not known: {why}"));
         }
     };
-    let write = [
-        format!("gpusetup facts --format gres | sudo tee {}/gres.conf", folder(of)),
-        "sudo systemctl restart slurmd".to_owned(),
-    ];
+    let write = [format!("gpusetup facts --format gres | sudo tee {}/gres.conf", folder(of)), RESTART.to_owned()];
     let known = match &of.known {
         Answer::Is(known) => known,
         Answer::Failed(why) => {
@@ -156,8 +199,18 @@ pub fn confined(seen: &Evidence) -> Verdict {
         Ok(of) => of,
         Err(skip) => return skip,
     };
+    let folder = folder(of);
+    if of.cgroups_disabled && of.constrains.is_some() {
+        let verdict = Verdict::warn("cgroup.conf has CgroupPlugin=disabled, so jobs are not confined to their GPUs");
+        let commands = [format!("sudoedit {folder}/cgroup.conf"), RESTART.to_owned()];
+        return verdict.advise("remove the line, or set it to autodetect", commands);
+    }
     let cause = match (of.constrains, of.has_task_plugin) {
-        (None, _) => return Verdict::skip("there is no slurm.conf on this host"),
+        (None, _) => {
+            return Verdict::skip(
+                "slurm.conf is neither in /etc/slurm, /etc/slurm-llnl or /usr/local/etc nor named in SLURMD_OPTIONS",
+            );
+        }
         (Some(true), true) => return Verdict::pass(),
         (Some(false), true) => "cgroup.conf lacks ConstrainDevices=yes: every job can use every GPU of the node",
         (Some(false), false) => {
@@ -167,7 +220,6 @@ pub fn confined(seen: &Evidence) -> Verdict {
             "slurm.conf lacks task/cgroup in TaskPlugin, so ConstrainDevices has no effect: every job can use every GPU of the node"
         }
     };
-    let folder = folder(of);
     let verdict = Verdict::warn(cause);
     const PLUGIN: &str = "TaskPlugin=task/affinity,task/cgroup in slurm.conf";
     let look = format!("grep -n TaskPlugin {folder}/slurm.conf");
@@ -179,7 +231,7 @@ pub fn confined(seen: &Evidence) -> Verdict {
             verdict.advise(format!("{text}, and {PLUGIN}"), commands).then([look])
         }
     };
-    verdict.then(["sudo systemctl restart slurmd"])
+    verdict.then([RESTART])
 }
 
 /// The folder of Slurm's configuration.

@@ -3,7 +3,7 @@
 use super::no_driver_of_its_own;
 use crate::causes;
 use crate::doctor::{Answer, Asked, CdiSpec, Containers, DockerDaemon, Evidence, OldCdiReader, Verdict};
-use crate::host::MachineKind;
+use crate::host::{BrokenConfig, MachineKind};
 use crate::operation::Run;
 use crate::text::quoted_path;
 use crate::version::AddOnVersion;
@@ -30,6 +30,7 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
                 ["sudo cat -n /etc/docker/daemon.json", "sudo systemctl restart docker"],
             )
     });
+    let broken = here.broken.iter().map(unreadable);
     let lost = here.lost_runtimes.iter().map(|(file, program)| {
         let (grep, file) = (format!("grep -n nvidia {}", quoted_path(file)), file.display());
         Verdict::fail(format!("the configured runtime for containers with GPUs, {program}, is not installed"))
@@ -44,16 +45,43 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
     let specs = here.specs.iter().map(|spec| described(spec, seen));
     let running = here.daemon.iter().flat_map(running);
     let unread = here.old_cdi_readers.iter().filter_map(|reader| unread(reader, here));
-    let all = [engines].into_iter().chain(daemon).chain(lost).chain(snap).chain(specs).chain(unread).chain(running);
+    let files = daemon.chain(broken).chain(lost);
+    let all = [engines].into_iter().chain(files).chain(snap).chain(specs).chain(unread).chain(running);
     Verdict::worst(all.chain(conflicting(here)).chain(undescribed(seen))).unwrap_or_else(Verdict::pass)
 }
 
-/// Podman has no other way to the GPUs than a CDI specification. A tree may get one when it boots.
+/// A configuration file that its engine cannot read.
+pub fn unreadable(BrokenConfig { engine, path, why, .. }: &BrokenConfig) -> Verdict {
+    let unit = match engine.as_str() {
+        "cri-o" => "crio",
+        engine => engine,
+    };
+    let look = format!("sudo cat -n {}", quoted_path(path));
+    let verdict =
+        Verdict::fail(format!("{unit} cannot read {}: {why}", path.display())).saw(path.display().to_string());
+    match unit {
+        // It has no daemon.
+        "podman" => verdict.advise("correct the file", [look]),
+        "k3s" | "rke2" => verdict.advise(format!("correct the file, then restart {unit}"), [look]),
+        _ => verdict
+            .advise(format!("correct the file, then restart {unit}"), [look, format!("sudo systemctl restart {unit}")]),
+    }
+}
+
+/// Podman has no other way to the GPUs than a CDI specification, nor has CRI-O without a runtime of NVIDIA's. A tree may get one when
+/// it boots.
 fn undescribed(seen: &Evidence) -> Option<Verdict> {
     let (here, is_tree) = (&seen.containers, seen.facts.machine.is_tree);
-    let is_podmans = here.engines == ["podman"] && here.specs.is_empty() && !(is_tree && here.writes_spec_at_boot);
-    is_podmans.then(|| {
-        let verdict = Verdict::warn("containers of Podman get no GPUs: no CDI specification describes them")
+    let needs_spec = |engine: &String| match engine.as_str() {
+        "podman" => Some("Podman"),
+        "crio" if here.crio_lacks_runtime => Some("CRI-O"),
+        _ => None,
+    };
+    let titles = here.engines.iter().map(needs_spec).collect::<Option<Vec<_>>>()?;
+    let is_there = !here.specs.is_empty() || is_tree && here.writes_spec_at_boot;
+    (!is_there).then(|| {
+        let titles = titles.join(" and ");
+        let verdict = Verdict::warn(format!("containers of {titles} get no GPUs: no CDI specification describes them"))
             .saw("no specification of nvidia.com in /etc/cdi and /var/run/cdi");
         if let Some(path) = here.misnamed_specs.first() {
             let (from, to) = (quoted_path(path), quoted_path(&path.with_extension("yaml")));

@@ -1,9 +1,13 @@
 //! Container engines, and the parts of the driver that they pass to containers.
 
 use super::{Answer, ask, cdi, names, text};
-use crate::compat::{Database, EngineForm};
-use crate::host::{Facts, InstalledEngine, MachineKind, Runtimes, container_host, parts};
+use crate::compat::{Database, Engine, EngineForm};
+use crate::host::{
+    BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes, container_host,
+    files_read, parts, runtime_outside_path,
+};
 use crate::paths::STARTED_AT_BOOT;
+use crate::plan::runtimes_read;
 use crate::system::{System, environment};
 use crate::version::{AddOnVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -17,6 +21,12 @@ use std::time::Duration;
 pub struct Containers {
     /// Engines that are installed: `docker`, `podman`.
     pub engines: Vec<String>,
+    /// Their configuration files that they cannot read, but for docker's daemon.json.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<BrokenConfig>,
+    /// CRI-O is installed, and no file that it reads has a runtime of NVIDIA's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub crio_lacks_runtime: bool,
     /// NVIDIA's container toolkit is installed.
     pub has_toolkit: bool,
     /// Its version, as `nvidia-ctk --version` reports it.
@@ -28,6 +38,9 @@ pub struct Containers {
     pub daemon_json: Option<String>,
     /// Configured runtimes for GPU containers that are not installed: the configuration file and the program.
     pub lost_runtimes: Vec<(PathBuf, String)>,
+    /// The runc or crun of CRI-O, `/usr/libexec/crio/crun`, if the toolkit's runtime finds none to hand containers to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_outside_path: Option<PathBuf>,
     /// CDI specifications for NVIDIA's devices.
     pub specs: Vec<CdiSpec>,
     /// Files beside them that engines do not read because of their names: `/etc/cdi/nvidia.yml`.
@@ -140,9 +153,14 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     if snap {
         engines.push("docker (snap)".to_owned());
     }
+    // K3s and RKE2, whose programs may be elsewhere.
+    let is_installed = |engine: &&Engine| engine.programs.iter().any(|program| system.exists(program));
+    let detecting = database.engines.iter().filter(|engine| engine.form == EngineForm::Detects).filter(is_installed);
+    engines.extend(detecting.map(|engine| engine.id.to_string()));
     if engines.is_empty() {
         return Containers::default();
     }
+    let host = container_host(system, database, None);
     let (mut daemon_json, mut runtimes, mut named) = (None, Vec::new(), Vec::new());
     for (form, file) in configurations(system, database) {
         let is_docker = form == EngineForm::DaemonJson;
@@ -162,21 +180,73 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     let specs = cdi::specs(system, database);
     Containers {
         engines,
+        broken: broken(system, database, &host),
+        crio_lacks_runtime: crio_lacks_runtime(database, &host),
         has_toolkit,
         daemon: docker.and_then(|program| docker_daemon(system, &program, &named)),
         toolkit_version: programs("nvidia-ctk").iter().find(|p| system.exists(p)).and_then(|p| version(system, p)),
         bare_snap,
         daemon_json,
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
+        // The GPU Operator's toolkit has another configuration.
+        runtime_outside_path: runtime_outside_path(system, database).filter(|_| has_toolkit),
         writes_spec_at_boot: writes_spec_at_boot(system, database),
-        old_cdi_readers: if specs.is_empty() { Vec::new() } else { old_cdi_readers(system, database, &specs) },
+        old_cdi_readers: old_cdi_readers(database, &host, &specs),
         misnamed_specs: cdi::misnamed(system),
         specs,
     }
 }
 
+/// What each file that an engine reads says of runtimes. The error is why the engine does not start with it.
+pub fn runtimes_by_file(
+    system: &System,
+    engine: &Engine,
+    version: Option<AddOnVersion>,
+) -> Vec<(PathBuf, Result<Runtimes, ConfigError>)> {
+    let files = match engine.form {
+        // Theirs are those of the containerd that they start.
+        EngineForm::Detects => engine.configs().map(Path::to_path_buf).collect(),
+        _ => files_read(system, engine),
+    };
+    let main = files.first().map(|file| text(system, file)).unwrap_or_default();
+    let read = |file: PathBuf| {
+        let text = text(system, &file);
+        let runtimes = match engine.form {
+            EngineForm::Containerd => runtimes_read(&text, &main, version),
+            form => Runtimes::of(form, &text),
+        };
+        (file, runtimes)
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// The configuration files with which an engine does not start, but for Docker's usual one.
+fn broken(system: &System, database: &Database, host: &ContainerHost) -> Vec<BrokenConfig> {
+    let form = |id| database.engine(id).map(|engine| engine.form);
+    let is_containerds = |broken: &&BrokenConfig| form(broken.engine) == Some(EngineForm::Containerd);
+    let is_reported = |broken: &&BrokenConfig| form(broken.engine) == Some(EngineForm::DaemonJson);
+    let others = host.broken.iter().filter(|broken| !is_containerds(broken) && !is_reported(broken)).cloned();
+    // Its files have a version, too.
+    let of_containerd = host.engines.iter().filter(|found| form(found.id) == Some(EngineForm::Containerd));
+    let of_containerd = of_containerd.filter_map(|found| Some((database.engine(found.id)?, found.version)));
+    let refused = of_containerd.flat_map(|(engine, version)| {
+        let files = runtimes_by_file(system, engine, version).into_iter();
+        files.filter_map(move |(path, read)| {
+            let e = read.err()?;
+            Some(BrokenConfig { engine: engine.id, path, why: e.to_string(), line: e.line() })
+        })
+    });
+    others.chain(refused).collect()
+}
+
+fn crio_lacks_runtime(database: &Database, host: &ContainerHost) -> bool {
+    let mut ids = host.engines.iter().map(|found| found.id);
+    let crio = ids.find(|id| database.engine(*id).is_some_and(|engine| engine.form == EngineForm::Crio));
+    crio.is_some_and(|id| host.runtimes.iter().all(|runtime| runtime.engine != id))
+}
+
 /// The configuration files of engines that the host may have, by `compat/engines.yaml`, and how each is written.
-pub fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, PathBuf)> {
+fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, PathBuf)> {
     let mut all = Vec::new();
     for engine in &database.engines {
         let parts = engine.parts().flat_map(|folder| parts(system, engine, folder));
@@ -195,7 +265,7 @@ fn writes_spec_at_boot(system: &System, database: &Database) -> bool {
 }
 
 /// Other engines have the toolkit's runtime, too.
-fn old_cdi_readers(system: &System, database: &Database, specs: &[CdiSpec]) -> Vec<OldCdiReader> {
+fn old_cdi_readers(database: &Database, host: &ContainerHost, specs: &[CdiSpec]) -> Vec<OldCdiReader> {
     let versions: BTreeSet<AddOnVersion> =
         specs.iter().filter_map(|spec| spec.version.as_ref()?.parse().ok()).collect();
     let old = |found: &InstalledEngine, cdi: AddOnVersion| {
@@ -204,8 +274,8 @@ fn old_cdi_readers(system: &System, database: &Database, specs: &[CdiSpec]) -> V
         let is_old = engine.needs_cdi(version) && engine.refuses(version, cdi);
         is_old.then(|| OldCdiReader { engine: engine.title.clone(), version, first, cdi })
     };
-    let engines = container_host(system, database, None).engines;
-    engines.iter().flat_map(|found| versions.iter().filter_map(|cdi| old(found, *cdi)).collect::<Vec<_>>()).collect()
+    let engines = host.engines.iter();
+    engines.flat_map(|found| versions.iter().filter_map(|cdi| old(found, *cdi)).collect::<Vec<_>>()).collect()
 }
 
 /// What the running daemon reports; it is not started for that.
@@ -392,6 +462,70 @@ mod tests {
         assert_eq!(specs[0].version.as_deref(), Some("0.5.0"));
         assert_eq!(specs[1].missing, Answer::Is(vec!["/gone".into()]));
         assert!(matches!(specs[2].missing, Answer::Failed(_)));
+    }
+
+    #[test]
+    fn crios_programs_count_beside_the_toolkit() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        let outside = || containers(&system, &database).runtime_outside_path;
+        write(&system, "/usr/bin/crio", "");
+        let of_package = "[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\n";
+        write(&system, "/etc/crio/crio.conf.d/10-crio.conf", of_package);
+        assert_eq!(outside(), None, "the toolkit is not installed");
+        write(&system, "/usr/bin/nvidia-ctk", "");
+        assert_eq!(outside(), Some("/usr/libexec/crio/crun".into()));
+        write(&system, "/usr/bin/runc", "");
+        assert_eq!(outside(), None);
+    }
+
+    #[test]
+    fn files_that_keep_an_engine_from_starting_are_named() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        let write = |path: &str, text: &str| write(&system, path, text);
+        for program in ["crio", "containerd", "dockerd", "docker"] {
+            write(&format!("/usr/bin/{program}"), "");
+        }
+        write("/var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.7.27-1\n\n");
+        let broken = || {
+            let broken = containers(&system, &database).broken;
+            broken.into_iter().map(|broken| broken.path.display().to_string()).collect::<Vec<_>>()
+        };
+        write("/etc/docker/daemon.json", "{");
+        assert_eq!(broken(), [""; 0], "Docker's is reported beside these");
+        let (main, part, of_crio) =
+            ("/etc/containerd/config.toml", "/etc/containerd/conf.d/a.toml", "/etc/crio/crio.conf.d/a.conf");
+        write(of_crio, "[crio.runtime\n");
+        write(main, "version = 3\n");
+        assert_eq!(broken(), [of_crio, main], "containerd 1.7 does not read version 3");
+        write(main, "version = 2\nimports = [\"conf.d/*.toml\"]\n");
+        write(part, "[x");
+        assert_eq!(broken(), [of_crio, part]);
+    }
+
+    #[test]
+    fn crio_without_a_runtime_of_nvidias_is_seen() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        let lacks = || containers(&system, &database).crio_lacks_runtime;
+        write(&system, "/usr/bin/podman", "");
+        assert!(!lacks(), "CRI-O is not installed");
+        write(&system, "/usr/bin/crio", "");
+        assert!(lacks());
+        let table = "[crio.runtime.runtimes.gpu]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
+        write(&system, "/etc/crio/crio.conf", table);
+        assert!(!lacks());
+    }
+
+    #[test]
+    fn k3s_is_an_engine() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        write(&system, "/opt/bin/k3s", "");
+        write(&system, "/usr/bin/nvidia-ctk", "");
+        let found = containers(&system, &database);
+        assert_eq!((found.engines, found.has_toolkit), (vec!["k3s".to_owned()], true));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Hosts that are to become nodes of Kubernetes or Slurm, sick ones and sound ones.
 
 use super::*;
-use crate::doctor::{Cluster, Kubernetes, Slurm};
+use crate::doctor::{Cluster, Kubernetes, Slurm, StartedAgent};
 use std::collections::BTreeSet;
 
 fn set(names: &[&str]) -> BTreeSet<String> {
@@ -15,6 +15,7 @@ fn node() -> Kubernetes {
         configured: vec!["/etc/containerd/conf.d/99-nvidia.toml".to_owned()],
         missing_programs: Vec::new(),
         no_pods_by: None,
+        started: None,
         driver_container: false,
         classes: Answer::Is(set(&["nvidia"])),
     }
@@ -27,6 +28,7 @@ fn slurm_node() -> Slurm {
         devices: Answer::Is(set(&["/dev/nvidia0"])),
         constrains: Some(true),
         has_task_plugin: true,
+        cgroups_disabled: false,
         folder: None,
     }
 }
@@ -73,6 +75,11 @@ fn pods_get_the_gpus() {
     let (status, cause, commands) = pods(|of| of.agent = None);
     assert!(status == Status::Fail && cause.contains("no kubelet"), "{cause}");
     assert_eq!(commands, [""; 0], "kubeadm may be missing, too");
+    for own in ["k0s", "microk8s"] {
+        let of = Kubernetes { agent: Some(own.to_owned()), configured: Vec::new(), ..node() };
+        let (status, cause, _) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(of)), |_| ());
+        assert!(status == Status::Skip && cause.starts_with(own), "{cause}");
+    }
     let (status, cause, _) = pods(|of| of.runtimes.clear());
     assert!(status == Status::Fail && cause.contains("containerd"), "{cause}");
     let (status, cause, commands) = pods(|of| of.configured.clear());
@@ -98,11 +105,58 @@ fn pods_get_the_gpus() {
     let (status, cause, commands) = pods(|of| of.classes = Answer::Is(Default::default()));
     assert!(status == Status::Warn && cause.contains("no runtime class"), "{cause}");
     assert!(commands[0].ends_with("| kubectl apply -f -"), "{commands:?}");
+    let outside = |e: &mut Evidence| e.containers.runtime_outside_path = Some("/usr/libexec/crio/crun".into());
+    let (status, cause, commands) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(node())), outside);
+    assert!(status == Status::Fail && cause.contains("CRI-O's is /usr/libexec/crio/crun"), "{cause}");
+    assert_eq!(commands, ["sudo gpusetup apply --profile container-host"]);
     let mut bare = node();
     bare.configured.clear();
     let operators = |e: &mut Evidence| e.containers.has_toolkit = false;
     let (status, cause, _) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(bare)), operators);
     assert!(status == Status::Warn && cause.contains("GPU Operator"), "{cause}");
+}
+
+#[test]
+fn k3s_finds_the_runtime_when_it_starts() {
+    let mut bare = node();
+    (bare.agent, bare.runtimes) = (Some("k3s".to_owned()), vec!["containerd".to_owned(), "k3s".to_owned()]);
+    bare.configured.clear();
+    let (status, cause, _) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(bare.clone())), |_| ());
+    assert_eq!(status, Status::Pass, "it has not started yet: {cause}");
+    let wrote = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml".into();
+    bare.started = Some(StartedAgent { wrote, unit: Some("k3s-agent.service".to_owned()) });
+    let (status, cause, commands) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(bare.clone())), |_| ());
+    assert!(status == Status::Warn && cause.contains("is installed, but k3s has not found it"), "{cause}");
+    assert_eq!(commands, ["sudo systemctl restart k3s-agent.service"]);
+    let operators = |e: &mut Evidence| e.containers.has_toolkit = false;
+    let (status, cause, _) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(bare)), operators);
+    assert!(status == Status::Warn && cause.contains("GPU Operator"), "{cause}");
+}
+
+#[test]
+fn a_container_runtime_that_does_not_start_runs_no_pods() {
+    let broken = |e: &mut Evidence| {
+        let why = "line 2, column 9: invalid table header".to_owned();
+        let engine = "containerd".parse().expect("an id");
+        e.containers.broken =
+            vec![BrokenConfig { engine, path: "/etc/containerd/config.toml".into(), why, line: Some(2) }];
+    };
+    let (status, cause, commands) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(node())), broken);
+    assert!(status == Status::Fail && cause.contains("containerd cannot read /etc/containerd/config.toml"), "{cause}");
+    assert_eq!(commands[1..], ["sudo systemctl restart containerd", "sudo gpusetup apply --profile container-host"]);
+    let k3s = Kubernetes { agent: Some("k3s".to_owned()), ..node() };
+    assert_eq!(verdict(CheckId::GS810, Some(Cluster::Kubernetes(k3s)), broken).0, Status::Pass, "it has its own");
+}
+
+#[test]
+fn pods_in_docker_are_not_judged() {
+    let mut docker = node();
+    docker.runtimes.push("cri-dockerd".to_owned());
+    let judged = |of: &Kubernetes| verdict(CheckId::GS810, Some(Cluster::Kubernetes(of.clone())), |_| ()).0;
+    assert_eq!(judged(&docker), Status::Pass, "containerd is configured");
+    docker.configured.clear();
+    docker.no_pods_by = Some("/etc/containerd/config.toml".to_owned());
+    assert_eq!(judged(&docker), Status::Skip);
 }
 
 #[test]
@@ -153,6 +207,9 @@ fn jobs_see_only_their_gpus() {
     );
     assert!(commands.iter().all(|command| !command.contains("/etc/slurm/")), "{commands:?}");
     assert!(commands.contains(&"grep -n TaskPlugin /etc/slurm-llnl/slurm.conf".to_owned()), "{commands:?}");
+    let (status, cause, commands) = confined(|of| of.cgroups_disabled = true);
+    assert!(status == Status::Warn && cause.contains("CgroupPlugin=disabled"), "{cause}");
+    assert_eq!(commands, ["sudoedit /etc/slurm/cgroup.conf", "sudo systemctl restart slurmd"]);
     let (status, cause, commands) = confined(|of| of.has_task_plugin = false);
     assert!(status == Status::Warn && cause.contains("task/cgroup"), "{cause}");
     assert!(!commands.iter().any(|command| command.contains("cgroup.conf")), "that file is right: {commands:?}");

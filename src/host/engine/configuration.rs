@@ -2,13 +2,16 @@
 
 use super::files::{matching, parts};
 use super::units::{Start, starts};
-use super::{BrokenConfig, NvidiaRuntime};
+use super::{BrokenConfig, NvidiaRuntime, templates};
 use crate::compat::{Engine, EngineForm};
-use crate::host::engine_config::{NVIDIA_RUNTIME, Runtimes, is_nvidia_runtime};
+use crate::host::engine_config::{ConfigError, NVIDIA_RUNTIME, Runtimes, is_nvidia_runtime};
 use crate::system::System;
 use crate::version::AddOnVersion;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+
+/// The folders of the usual `PATH`.
+const PROGRAM_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// What the files and the units of an engine say of its runtimes.
 #[derive(Default)]
@@ -17,11 +20,16 @@ pub(super) struct Configuration {
     runtimes: BTreeMap<String, (PathBuf, Option<String>)>,
     /// The runtime of containers that name none, and the file that says so.
     default: Option<(String, PathBuf)>,
+    /// The files that the engine reads, in its order, without those that they import.
+    pub(super) files: Vec<PathBuf>,
+    /// Those of them that exist, and the files that they import.
+    read: Vec<PathBuf>,
     /// The files that the engine cannot read.
     pub(super) broken: Vec<BrokenConfig>,
     /// The last of the files beside those that gpusetup writes that has the runtime `nvidia`.
     pub(super) runtime_in: Option<PathBuf>,
-    /// An option of the command line beside which the engine does not accept, or does not read, its configuration file.
+    /// An option of the command line, or the place of the configuration there, with which the engine does not accept, or does not
+    /// read, the file that gpusetup writes.
     pub(super) conflict: Option<(PathBuf, String)>,
 }
 
@@ -29,10 +37,19 @@ pub(super) struct Configuration {
 pub(super) fn configuration(system: &System, engine: &Engine) -> Configuration {
     let starts = starts(system, engine);
     let conflict = starts.iter().find_map(|start| start.first_of(&engine.conflicting_options));
-    let mut all = Configuration { conflict, ..Configuration::default() };
-    all.add_files(system, engine, files(system, engine, &starts));
+    let files = files(system, engine, &starts);
+    let mut all = Configuration { conflict, files: files.clone(), ..Configuration::default() };
+    all.add_files(system, engine, files);
+    all.conflict = all.conflict.take().or_else(|| other_place(system, engine, &starts, &all.read));
     starts.iter().for_each(|start| all.add_start(engine, start));
+    all.add_templates(system, engine);
     all
+}
+
+/// The files that an engine reads, in its order, with those that they import. K3s and RKE2 write the file with their runtimes when
+/// they start, and read others for that.
+pub fn files_read(system: &System, engine: &Engine) -> Vec<PathBuf> {
+    configuration(system, engine).read
 }
 
 /// The files that an engine reads, in its order, without those that they import.
@@ -42,7 +59,10 @@ fn files(system: &System, engine: &Engine, starts: &[Start]) -> Vec<PathBuf> {
     // The other files of the first are those that it writes itself, and the second has none.
     if matches!(engine.form, EngineForm::Detects | EngineForm::Cdi) {
         let patterns = engine.option_files.iter().map(|pattern| instead(pattern, engine.option_files.first(), config));
-        return patterns.flat_map(|pattern| matching(system, Path::new(&pattern))).collect();
+        let mut files: Vec<_> = patterns.flat_map(|pattern| matching(system, Path::new(&pattern))).collect();
+        // Those of one folder count in the order of their names, whichever pattern they are of.
+        files.chunk_by_mut(|a, b| a.parent() == b.parent()).for_each(<[PathBuf]>::sort);
+        return files;
     }
     let files: Vec<_> = match config {
         Some(path) => vec![PathBuf::from(path)],
@@ -62,8 +82,34 @@ fn files(system: &System, engine: &Engine, starts: &[Start]) -> Vec<PathBuf> {
 
 /// The path that options of the command lines name.
 fn path_in<'s>(starts: &'s [Start], options: &[String]) -> Option<&'s str> {
-    let mut values = starts.iter().flat_map(|start| start.values(options)).map(|(_, value)| value);
-    values.rfind(|value| value.starts_with('/'))
+    named_path(starts, options).map(|(_, path)| path)
+}
+
+/// The same, with the file that has it.
+fn named_path<'s>(starts: &'s [Start], options: &[String]) -> Option<(&'s Path, &'s str)> {
+    let mut values = starts.iter().flat_map(|start| start.values(options));
+    values.rfind(|(_, value)| value.starts_with('/'))
+}
+
+/// The place of an engine's configuration, if an option names another one than that of the file that gpusetup writes, and the
+/// engine does not read that file: the file with the option, and the place.
+fn other_place(system: &System, engine: &Engine, starts: &[Start], read: &[PathBuf]) -> Option<(PathBuf, String)> {
+    let options = &engine.start_options;
+    let (names, written) = match engine.form {
+        EngineForm::Containerd => (&options.config, engine.config.as_ref()?),
+        EngineForm::Crio => (&options.parts, engine.drop_in.as_ref()?),
+        EngineForm::DaemonJson | EngineForm::Detects | EngineForm::Cdi => return None,
+    };
+    let (file, place) = named_path(starts, names)?;
+    let has_written = |place: &Path| Path::new(written).starts_with(place);
+    let is_usual = has_written(Path::new(place)) || system.canonical(place).is_ok_and(|real| has_written(&real));
+    let is_read = read.iter().any(|path| is_written(engine, path));
+    (!is_usual && !is_read).then(|| (file.to_owned(), format!("its configuration in {place}")))
+}
+
+/// Whether gpusetup writes this file for an engine.
+fn is_written(engine: &Engine, path: &Path) -> bool {
+    [&engine.config, &engine.drop_in].into_iter().flatten().any(|file| Path::new(file) == path)
 }
 
 /// A path that begins with that of the usual file, with another file in its place: `config.yaml.d/*.yaml`.
@@ -93,22 +139,38 @@ impl Configuration {
                 continue;
             }
             let Some(text) = system.read_text(&path).ok().flatten() else { continue };
+            self.read.push(path.clone());
             match Runtimes::of_read_file(engine.form, &text) {
                 Ok(found) if engine.form == EngineForm::Containerd => {
                     left.extend(imports(system, &path, found.imports.as_deref().unwrap_or_default()));
                     self.add(engine, &path, found);
                 }
                 Ok(found) => self.add(engine, &path, found),
-                Err(e) => {
-                    self.broken.push(BrokenConfig { engine: engine.id, path, why: e.to_string(), line: e.line() });
-                }
+                Err(e) => self.add_broken(engine, path, &e),
             }
         }
     }
 
+    fn add_broken(&mut self, engine: &Engine, path: PathBuf, e: &ConfigError) {
+        self.broken.push(BrokenConfig { engine: engine.id, path, why: e.to_string(), line: e.line() });
+    }
+
+    /// Adds the template that K3s and RKE2 fill in. It counts more than their options, but if one of these names a runtime of
+    /// NVIDIA's, they do not start without it.
+    fn add_templates(&mut self, system: &System, engine: &Engine) {
+        let by_option = self.default.clone();
+        for (path, found) in templates::read(system, engine) {
+            match found {
+                Ok(found) => self.add(engine, &path, found),
+                Err(e) => self.add_broken(engine, path, &e),
+            }
+        }
+        let needed = by_option.filter(|(name, _)| self.is_nvidias(system, engine, name));
+        self.default = needed.or(self.default.take());
+    }
+
     fn add(&mut self, engine: &Engine, path: &Path, found: Runtimes) {
-        let is_written = [&engine.config, &engine.drop_in].into_iter().flatten().any(|file| Path::new(file) == path);
-        if engine.drop_in.is_some() && !is_written && found.programs.contains_key(NVIDIA_RUNTIME) {
+        if engine.drop_in.is_some() && !is_written(engine, path) && found.programs.contains_key(NVIDIA_RUNTIME) {
             self.runtime_in = Some(path.to_owned());
         }
         let of_file = |(name, program)| (name, (path.to_owned(), program));
@@ -129,8 +191,13 @@ impl Configuration {
     }
 
     /// The runtimes of NVIDIA's programs. If the version of the engine is not known, each of its own choices may be its default.
-    pub(super) fn nvidia_runtimes(&self, engine: &Engine, version: Option<AddOnVersion>) -> Vec<NvidiaRuntime> {
-        let own = engine.own_default_runtimes(version);
+    pub(super) fn nvidia_runtimes(
+        &self,
+        system: &System,
+        engine: &Engine,
+        version: Option<AddOnVersion>,
+    ) -> Vec<NvidiaRuntime> {
+        let own = self.own_defaults(system, engine, version);
         let default_in = |name: &str, path: &Path| match &self.default {
             Some((default, file)) => (default == name).then(|| file.clone()),
             None => own.contains(&name).then(|| path.to_owned()),
@@ -138,24 +205,69 @@ impl Configuration {
         let undefined = self.default.iter().filter(|(name, _)| !self.runtimes.contains_key(name));
         let undefined = undefined.map(|(name, path)| (name, path));
         let defined = self.runtimes.iter().map(|(name, (path, _))| (name, path));
-        let all = defined.chain(undefined).filter(|(name, _)| self.is_nvidias(engine, name.as_str()));
+        let all = defined.chain(undefined).filter(|(name, _)| self.is_nvidias(system, engine, name.as_str()));
+        let missing = |name: &str| {
+            let program = self.runtimes.get(name)?.1.as_deref()?;
+            (program.starts_with('/') && !system.exists(program)).then(|| PathBuf::from(program))
+        };
         let runtime = |(name, path): (&String, &PathBuf)| NvidiaRuntime {
             engine: engine.id,
             name: name.clone(),
             path: path.clone(),
             default_in: default_in(name.as_str(), path.as_path()),
+            missing_program: missing(name.as_str()),
         };
         all.map(runtime).collect()
     }
 
+    /// The runtimes that the engine chooses itself for containers that name none.
+    fn own_defaults<'e>(&self, system: &System, engine: &'e Engine, version: Option<AddOnVersion>) -> Vec<&'e str> {
+        let is_installed = |name: &&String| {
+            self.runtimes.contains_key(name.as_str()) || paths_of(name).iter().any(|path| system.exists(path))
+        };
+        let first = engine.default_order.iter().find(is_installed).map(String::as_str);
+        engine.own_default_runtimes(version).into_iter().chain(first).collect()
+    }
+
+    /// The path of a program with one of these names, `/usr/libexec/crio/crun`: that of the default runtime, or else another.
+    pub(super) fn program_named(&self, engine: &Engine, names: &[String]) -> Option<&Path> {
+        let default = self.default.iter().map(|(name, _)| name.as_str());
+        let all = default.chain(engine.own_default_runtimes(None)).chain(self.runtimes.keys().map(String::as_str));
+        let mut programs = all.filter_map(|name| self.runtimes.get(name)?.1.as_deref()).map(Path::new);
+        programs.find(|program| {
+            let file_name = program.file_name().unwrap_or_default();
+            program.is_absolute() && names.iter().any(|name| file_name == name.as_str())
+        })
+    }
+
+    /// Whether a runtime is one of NVIDIA's, and not of the toolkit with this program: the GPU Operator has a separate one.
+    pub(super) fn has_other_toolkit(&self, runtime: &str) -> bool {
+        let mut programs = self.runtimes.values().filter_map(|(_, program)| program.as_deref());
+        programs.any(|program| program.starts_with('/') && is_nvidia_runtime(program) && !program.starts_with(runtime))
+    }
+
     /// Whether a runtime is one of NVIDIA's: by its program, or by its name if no file has the program.
-    fn is_nvidias(&self, engine: &Engine, name: &str) -> bool {
+    fn is_nvidias(&self, system: &System, engine: &Engine, name: &str) -> bool {
         match self.runtimes.get(name) {
-            Some((_, Some(program))) => is_nvidia_runtime(program),
+            Some((_, Some(program))) => leads_to_nvidias(system, program),
             Some((_, None)) => name == NVIDIA_RUNTIME,
             // Podman's may be a path.
-            None => name == NVIDIA_RUNTIME || is_nvidia_runtime(name) || is_found(engine, name),
+            None => name == NVIDIA_RUNTIME || leads_to_nvidias(system, name) || is_found(engine, name),
         }
+    }
+}
+
+/// Whether a program is one of NVIDIA's runtimes, or a link to one.
+fn leads_to_nvidias(system: &System, program: &str) -> bool {
+    let is_link = |path: &PathBuf| system.canonical(path).is_ok_and(|real| is_nvidia_runtime(&real.to_string_lossy()));
+    is_nvidia_runtime(program) || paths_of(program).iter().any(is_link)
+}
+
+/// Where a program may be: its path, or each folder of `PATH` for a name alone.
+fn paths_of(program: &str) -> Vec<PathBuf> {
+    match program.contains('/') {
+        true => vec![program.into()],
+        false => PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(program)).collect(),
     }
 }
 
@@ -301,6 +413,36 @@ mod tests {
     }
 
     #[test]
+    fn another_place_of_the_configuration_is_named() {
+        let place = |program: &str, options: &str, files: &[(&str, &str)]| {
+            let (_dir, system) = tree();
+            write(&system, program, b"", 0o755);
+            let name = Path::new(program).file_name().expect("a name").to_string_lossy();
+            let unit = format!("/etc/systemd/system/{name}.service");
+            write(&system, &unit, format!("[Service]\nExecStart={program} {options}\n").as_bytes(), 0o644);
+            files.iter().for_each(|(path, text)| write(&system, path, text.as_bytes(), 0o644));
+            system.make_directories("/etc/crio/crio.conf.d", 0o755).expect("made");
+            system.link("/opt", Path::new("/etc/crio/crio.conf.d")).expect("linked");
+            let conflict = container_host(&system, &embedded(), None).engines[0].conflict.clone();
+            conflict.map(|(file, place)| (file == Path::new(&unit), place))
+        };
+        let containerd = |options: &str, files: &[(&str, &str)]| place("/usr/bin/containerd", options, files);
+        let crio = |options: &str| place("/usr/bin/crio", options, &[]);
+        let named = |place: &str| Some((true, format!("its configuration in {place}")));
+        assert_eq!(containerd("", &[]), None);
+        assert_eq!(containerd("-c /srv/c.toml", &[]), named("/srv/c.toml"));
+        assert_eq!(containerd("--config=/etc/containerd/config.toml", &[]), None);
+        let main = "/etc/containerd/config.toml";
+        let imports = format!("imports = [\"{main}\"]\n");
+        let files = [("/srv/c.toml", imports.as_str()), (main, "version = 2\n")];
+        assert_eq!(containerd("--config /srv/c.toml", &files), None, "it imports the usual one");
+        assert_eq!(crio("--config-dir /srv/crio.d"), named("/srv/crio.d"));
+        for usual in ["", "--config /srv/crio.conf", "-d /etc/crio/crio.conf.d/", "-d /etc/crio", "-d /opt"] {
+            assert_eq!(crio(usual), None, "{usual}");
+        }
+    }
+
+    #[test]
     fn the_default_of_k3s_and_rke2_is_an_option() {
         let unit = "/etc/systemd/system/k3s.service";
         let k3s = |options: &str, files: &[(&str, &str)]| {
@@ -316,6 +458,11 @@ mod tests {
             assert_eq!(k3s("", &[(file, default)]), found("k3s", "nvidia-experimental", Some(file)));
         }
         assert_eq!(k3s("", &[(config, default), (part, "default-runtime: crun\n")]), [], "the later file counts");
+        for file in ["/etc/rancher/k3s/config.yaml.d/0.yml", "/etc/rancher/k3s/config.yaml.d/x.YAML"] {
+            assert_eq!(k3s("", &[(file, default)]), found("k3s", "nvidia-experimental", Some(file)));
+        }
+        let earlier = ("/etc/rancher/k3s/config.yaml.d/0.yml", default);
+        assert_eq!(k3s("", &[earlier, (part, "default-runtime: crun\n")]), [], "the order is that of the names");
         assert_eq!(k3s("--default-runtime=crun", &[(config, default)]), [], "the option counts more");
         assert_eq!(k3s("", &[(config, "# nothing\n"), (part, "")]), []);
         let other = "/opt/k3s.yaml";
@@ -331,6 +478,36 @@ mod tests {
         let variable = ("/etc/default/rke2-server", "RKE2_CONFIG_FILE=/opt/rke2.yaml\n");
         let files = [unit, variable, ("/opt/rke2.yaml", "default-runtime: nvidia\n")];
         assert_eq!(runtimes(&["/usr/local/bin/rke2"], &files), found("rke2", "nvidia", Some("/opt/rke2.yaml")));
+    }
+
+    #[test]
+    fn the_default_of_k3s_and_rke2_may_be_in_a_template() {
+        for engine in ["k3s", "rke2"] {
+            let folder = format!("/var/lib/rancher/{engine}/agent/etc/containerd");
+            let paths = ["config-v3.toml.tmpl", "config.toml.tmpl", "config-v3.toml.d/a.toml", "config.toml.d/a.toml"]
+                .map(|name| format!("{folder}/{name}"));
+            let [newer, older, part, beside] = paths.each_ref().map(String::as_str);
+            let program = format!("/usr/local/bin/{engine}");
+            let of = |files: &[(&str, &str)]| runtimes(&[program.as_str()], files);
+            let expected = |file: &str| found(engine, "nvidia", Some(file));
+            let default = "[plugins.cri.containerd]\ndefault_runtime_name = \"nvidia\"\n";
+            let base = "{{ template \"base\" . }}\n";
+            for file in [newer, older, part] {
+                assert_eq!(of(&[(file, default)]), expected(file));
+            }
+            assert_eq!(of(&[(beside, default)]), [], "it is of the older template");
+            assert_eq!(of(&[(older, base), (beside, default)]), expected(beside));
+            assert_eq!(of(&[(newer, base), (older, default)]), [], "only the first counts");
+            assert_eq!(of(&[(newer, "version = 3\n"), (part, default)]), [], "nothing imports it");
+            let config = format!("/etc/rancher/{engine}/config.yaml");
+            let option = (config.as_str(), "default-runtime: nvidia\n");
+            let crun = default.replace("nvidia", "crun");
+            assert_eq!(of(&[option, (newer, crun.as_str())]), expected(config.as_str()), "the option needs it, too");
+            assert_eq!(of(&[(config.as_str(), "default-runtime: crun\n"), (newer, default)]), expected(newer));
+            let runc =
+                "[plugins.cri.containerd.runtimes.runc.options]\nBinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+            assert_eq!(of(&[(newer, runc)]), found(engine, "runc", Some(newer)));
+        }
     }
 
     #[test]
@@ -353,6 +530,37 @@ mod tests {
         let crun = ("/etc/containers/containers.conf.d/b.conf", "[engine]\nruntime = \"crun\"\n");
         assert_eq!(podman(&[(main, default.as_str()), crun]), found("podman", "gpu", None));
         assert_eq!(podman(&[("/etc/containers/containers.conf.d/a.txt", default.as_str())]), []);
+    }
+
+    #[test]
+    fn podmans_own_default_is_the_first_that_is_installed() {
+        let main = "/etc/containers/containers.conf";
+        let podman = |name: &str, programs: &[&str]| {
+            let text = format!("[engine.runtimes]\n{name} = [\"/usr/bin/nvidia-container-runtime\"]\n");
+            runtimes(&[&["/usr/bin/podman"][..], programs].concat(), &[(main, text.as_str())])
+        };
+        assert_eq!(podman("crun", &["/usr/bin/runc"]), found("podman", "crun", Some(main)));
+        assert_eq!(podman("runc", &[]), found("podman", "runc", Some(main)));
+        assert_eq!(podman("runc", &["/usr/bin/crun"]), found("podman", "runc", None), "crun comes first");
+    }
+
+    #[test]
+    fn a_link_to_a_program_of_nvidias_counts() {
+        let docker = |program: &str, target: &str| {
+            let (_dir, system) = tree();
+            let daemon = format!(r#"{{"default-runtime": "nv", "runtimes": {{"nv": {{"path": "{program}"}}}}}}"#);
+            write(&system, "/usr/bin/dockerd", b"", 0o755);
+            write(&system, "/etc/docker/daemon.json", daemon.as_bytes(), 0o644);
+            write(&system, "/usr/bin/nvidia-container-runtime", b"", 0o755);
+            system.make_directories("/usr/local/bin", 0o755).expect("made");
+            system.link("/usr/local/bin/nv", Path::new(target)).expect("linked");
+            container_host(&system, &embedded(), None).runtimes.len()
+        };
+        for program in ["/usr/local/bin/nv", "nv"] {
+            assert_eq!(docker(program, "/usr/bin/nvidia-container-runtime"), 1, "{program}");
+            assert_eq!(docker(program, "../../bin/nvidia-container-runtime"), 1, "{program}");
+            assert_eq!(docker(program, "/usr/bin/crun"), 0, "{program}");
+        }
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Unit {
     fn read(system: &System, name: &str) -> Self {
         let mut unit = Self::default();
         for file in files_of(system, name) {
-            let text = system.read_text(&file).ok().flatten().unwrap_or_default().replace("\\\n", " ");
+            let text = joined(&system.read_text(&file).ok().flatten().unwrap_or_default());
             for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
                 let settings = match key.trim() {
                     "ExecStart" => &mut unit.commands,
@@ -133,9 +133,10 @@ impl Unit {
 /// The files of a unit, in the order in which they count.
 fn files_of(system: &System, unit: &str) -> Vec<PathBuf> {
     let own = FOLDERS.iter().map(|folder| Path::new(folder).join(unit)).find(|path| system.exists(path));
+    let folders = part_folders(unit);
+    let places = folders.iter().flat_map(|name| FOLDERS.iter().map(move |folder| Path::new(folder).join(name)));
     let mut parts = BTreeMap::new();
-    for folder in FOLDERS {
-        let folder = Path::new(folder).join(format!("{unit}.d"));
+    for folder in places {
         let names = system.list(&folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf"));
         for name in names {
             let path = folder.join(&name);
@@ -145,16 +146,46 @@ fn files_of(system: &System, unit: &str) -> Vec<PathBuf> {
     own.into_iter().chain(parts.into_values()).collect()
 }
 
+/// The names of the folders with files that add to a unit: `a-b.service.d`, `a-.service.d`, `service.d`. A file in one replaces
+/// one of the same name in a later one: <https://www.freedesktop.org/software/systemd/man/latest/systemd.unit.html>.
+fn part_folders(unit: &str) -> Vec<String> {
+    let (name, kind) = unit.rsplit_once('.').unwrap_or((unit, "service"));
+    let of_prefixes = name.rmatch_indices('-').map(|(at, _)| format!("{}.{kind}.d", &name[..=at]));
+    [format!("{unit}.d")].into_iter().chain(of_prefixes).chain([format!("{kind}.d")]).collect()
+}
+
+/// The text of a unit with each continued line in one. Comments are left out before that, also those between the parts of a line:
+/// <https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html>.
+fn joined(text: &str) -> String {
+    let lines: Vec<_> = text.lines().filter(|line| !is_comment(line)).collect();
+    lines.join("\n").replace("\\\n", " ")
+}
+
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with(['#', ';'])
+}
+
 /// A setting with the unit's name in place of systemd's specifiers for it: `/etc/default/%N`.
 fn with_name(setting: &str, unit: &str) -> String {
     let name = unit.strip_suffix(".service").unwrap_or(unit);
     setting.replace("%N", name).replace("%p", name).replace("%n", unit)
 }
 
-/// The lines of a file of variables, without comments.
+/// The lines of a file of variables, each continued one in one line. A comment ends with its line, even if that ends in a
+/// backslash, and a line that is continued has none in it, unlike in a unit:
+/// <https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html#EnvironmentFile=>.
 fn lines(text: &str) -> Vec<String> {
-    let joined = text.replace("\\\n", "");
-    joined.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])).map(str::to_owned).collect()
+    let (mut lines, mut is_continued) = (Vec::<String>::new(), false);
+    for line in text.lines() {
+        let part = line.strip_suffix('\\');
+        match lines.last_mut() {
+            Some(last) if is_continued => last.push_str(part.unwrap_or(line)),
+            _ if is_comment(line) => continue,
+            _ => lines.push(part.unwrap_or(line).to_owned()),
+        }
+        is_continued = part.is_some();
+    }
+    lines
 }
 
 fn unquoted(value: &str) -> &str {
@@ -237,6 +268,11 @@ mod tests {
             let unit = format!("[Service]\nExecStart={command}\n");
             assert_eq!(values("--default-runtime", &[(UNIT, unit.as_str())]), one(UNIT, "gpu"), "{command}");
         }
+        for comment in ["# c", "  ; c", "# c \\", "#"] {
+            let unit =
+                format!("[Service]\nExecStart=/usr/bin/dockerd \\\n{comment}\n{comment}\n  --default-runtime gpu\n");
+            assert_eq!(values("--default-runtime", &[(UNIT, unit.as_str())]), one(UNIT, "gpu"), "{comment}");
+        }
         let other = "[Service]\nExecStart=/usr/bin/dockerd --default-runtimes=x --default-runtime\n";
         assert_eq!(values("--default-runtime", &[(UNIT, other)]), []);
     }
@@ -250,6 +286,10 @@ mod tests {
             assert_eq!(all(&[(VARIABLES, text)]), one(VARIABLES, "gpu"), "{text}");
         }
         assert_eq!(all(&[(VARIABLES, "#DOCKER_OPTS=\"--default-runtime=gpu\"\n")]), []);
+        for text in ["# c \\\nDOCKER_OPTS=--default-runtime=gpu\n", "DOCKER_OPTS=--debug\\\n  --default-runtime=gpu\n"]
+        {
+            assert_eq!(all(&[(VARIABLES, text)]), one(VARIABLES, "gpu"), "{text}");
+        }
         let part = "/etc/systemd/system/docker.service.d/a.conf";
         let set = "[Service]\nEnvironment=A=b \"DOCKER_OPTS=--default-runtime=gpu --debug\"\n";
         assert_eq!(all(&[(part, set)]), one(part, "gpu"));
@@ -258,6 +298,26 @@ mod tests {
             "[Service]\nEnvironment=RUNTIME=gpu\nExecStart=\nExecStart=/usr/bin/dockerd --default-runtime=${RUNTIME}\n";
         assert_eq!(all(&[(part, named)]), one(part, "gpu"));
         assert_eq!(values("RUNTIME", &[(UNIT, named)]), one(UNIT, "gpu"), "a variable of the environment");
+    }
+
+    #[test]
+    fn files_for_several_units_count() {
+        let unit = "[Service]\nExecStart=/usr/bin/dockerd $OPTIONS\n";
+        let set = |value: &str| format!("[Service]\nEnvironment=OPTIONS=--default-runtime={value}\n");
+        let all = |parts: &[(&str, &str)]| values("--default-runtime", &[&[(UNIT, unit)][..], parts].concat());
+        let [of_all, own, earlier] = ["service.d/a", "docker.service.d/a", "docker.service.d/0"]
+            .map(|part| format!("/usr/lib/systemd/system/{part}.conf"));
+        let [x, y] = ["x", "y"].map(set);
+        let of_all = (of_all.as_str(), x.as_str());
+        assert_eq!(all(&[of_all]), one(of_all.0, "x"));
+        assert_eq!(all(&[of_all, (own.as_str(), y.as_str())]), one(&own, "y"), "it has the same name");
+        assert_eq!(
+            all(&[of_all, (earlier.as_str(), y.as_str())]),
+            one(of_all.0, "x"),
+            "the names decide, not the folders"
+        );
+        let folders = ["rke2-server.service.d", "rke2-.service.d", "service.d"];
+        assert_eq!(part_folders("rke2-server.service"), folders);
     }
 
     #[test]

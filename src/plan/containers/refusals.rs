@@ -7,6 +7,7 @@ use crate::plan::context::StepContext;
 use crate::plan::engines::EngineSetup;
 use crate::resolve::{Conflict, ContainerRequest, Hint, Request};
 use crate::text::{all_of, quoted_path};
+use crate::version::AddOnVersion;
 use std::path::Path;
 
 /// Refuses an engine that cannot be installed, a user who cannot be let in, and files that cannot be merged.
@@ -17,10 +18,20 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     }
     not_beside_a_snap(context)?;
     not_without_packages(context)?;
+    not_older(context)?;
     not_without_user(context)?;
     if let Some((setup, broken)) = containers.broken().next() {
         let sentence = format!("{} cannot be merged, so it is left as it is: {}", broken.path.display(), broken.why);
-        return Err(to_correct(setup.engine, &broken.path, broken.line, sentence, "plan again"));
+        let conflict = to_correct(setup.engine, &broken.path, broken.line, sentence, "plan again");
+        // Docker's runtimes are not looked for in other files.
+        let may_stay = setup.conflict().is_some() && setup.engine.drop_in.is_some();
+        return Err(match may_stay {
+            true => conflict.hint(format!(
+                "or add the runtime nvidia, with the program {}, to the configuration that {} reads: it stays as it is",
+                containers.toolkit.runtime, setup.engine.title
+            )),
+            false => conflict,
+        });
     }
     // Files that are not merged, but that the engine reads when it restarts.
     let mut others = containers.engines.iter().flat_map(|setup| {
@@ -125,6 +136,33 @@ fn not_without_packages(context: &StepContext) -> Result<(), Conflict> {
     Ok(())
 }
 
+/// Refuses to replace the installed toolkit or engine by an older one of a lock file: package managers do not do that unasked.
+fn not_older(context: &StepContext) -> Result<(), Conflict> {
+    let Some(containers) = context.containers.as_ref() else { return Ok(()) };
+    let installed = containers.host.toolkit.as_ref().and_then(|toolkit| toolkit.version);
+    let installed = installed.filter(|_| containers.request.locked_toolkit.is_some());
+    if let Some(conflict) = older(&containers.toolkit.title, installed, Some(containers.version)) {
+        return Err(match context.facts.machine.is_tree {
+            true => conflict,
+            false => conflict.hint(Hint::Command("sudo gpusetup uninstall --container-toolkit".to_owned())),
+        });
+    }
+    let replaced = containers.engines.iter().filter(|setup| setup.is_replaced);
+    let mut conflicts = replaced.filter_map(|setup| {
+        let installed = setup.found.as_ref().and_then(|found| found.version);
+        older(&setup.engine.title, installed, setup.version)
+    });
+    conflicts.next().map_or(Ok(()), Err)
+}
+
+/// The refusal of a locked version that is older than the installed one.
+fn older(title: &str, installed: Option<AddOnVersion>, locked: Option<AddOnVersion>) -> Option<Conflict> {
+    let (installed, locked) = installed.zip(locked).filter(|(installed, locked)| locked < installed)?;
+    let sentence = format!("{title} {installed} is installed, and {locked} of the lock file is older");
+    let hint = format!("write the lock file again on a host with {installed}, or remove {installed}, then plan again");
+    Some(Conflict::blocked(CheckId::GS803, sentence).hint(hint))
+}
+
 /// The request with a change of what it asks for containers.
 fn with(request: &Request, change: impl Fn(&mut ContainerRequest)) -> Request {
     let mut request = request.clone();
@@ -151,13 +189,22 @@ fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
         let docker = context.known_engines.iter().find(|engine| engine.group.is_some());
         let installable = docker.filter(|docker| context.distribution.is_some_and(|d| docker.packages_on(d).is_some()));
         let asked = containers.asked().map(|setup| &setup.engine.title);
+        let is_unknown = asked.is_none() && context.facts.container_host.is_none();
         let sentence = match asked {
             Some(title) => {
                 format!("{title} has no group that lets users use it: {user} can run it without one (--docker-user)")
             }
+            None if is_unknown => {
+                format!(
+                    "it is not known here whether the host has Docker, so {user} cannot be let use it (--docker-user)"
+                )
+            }
             None => format!("Docker is not installed, so {user} cannot be let use it (--docker-user)"),
         };
         let conflict = Conflict::request(sentence).hint(without());
+        if is_unknown {
+            return Err(conflict.hint("plan on the host itself, which shows its engines"));
+        }
         return Err(match installable {
             Some(docker) => conflict
                 .hint(Hint::asking("with Docker", with(context.request, |asked| asked.engine = Some(docker.id)))),

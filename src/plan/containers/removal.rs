@@ -7,7 +7,7 @@ use crate::host::{ConfigFile, ContainerHost, Facts, NVIDIA_RUNTIME, NvidiaRuntim
 use crate::ids::CheckId;
 use crate::operation::{Packages, Remove, Service, WriteFile};
 use crate::plan::context::step;
-use crate::plan::engines::{Original, Restored, restored};
+use crate::plan::engines::{Original, Restored, config_restored, restored};
 use crate::plan::{Act, Step, StepId, Warning};
 use crate::resolve::{Conflict, Hint};
 use crate::sum::sha256;
@@ -55,6 +55,7 @@ impl ContainerRemoval<'_> {
             }
             edits.extend(of_engine);
         }
+        edits.extend(self.config_edit(toolkit, &host));
         let disable = |unit: &String| Act::needed(Service { unit: unit.clone(), enabled: false, restart: false });
         let rule = Path::new(&toolkit.dev_char.file);
         let rule = host.file(rule).ok().flatten().map(|_| rule.to_owned());
@@ -103,25 +104,36 @@ impl ContainerRemoval<'_> {
         &self,
         engine: &Engine,
         path: &Path,
-        ConfigFile { text, mode }: &ConfigFile,
+        file: &ConfigFile,
         say: &mut impl FnMut(String),
     ) -> Result<Option<Act>, Conflict> {
-        let after = restored(engine.form, text, self.originals.get(path)).map_err(|e| {
+        let after = restored(engine.form, &file.text, self.originals.get(path)).map_err(|e| {
             let sentence = format!("NVIDIA's runtime cannot be taken out of {}: {e}", path.display());
             Conflict::blocked(CheckId::GS803, sentence).hint(format!("correct the file of {}", engine.title))
         })?;
-        Ok(match after {
-            Restored::Same => None,
-            Restored::Theirs => {
-                say(stays(engine, path, NVIDIA_RUNTIME));
-                None
-            }
-            Restored::Gone => Some(Act::needed(Remove { path: path.to_owned() })),
-            Restored::Text(content) => {
-                let merged_from = Some(sha256(text));
-                Some(Act::needed(WriteFile { path: path.to_owned(), content, mode: *mode, merged_from }))
-            }
-        })
+        if after == Restored::Theirs {
+            say(stays(engine, path, NVIDIA_RUNTIME));
+        }
+        Ok(put_back(path, file, after))
+    }
+
+    /// The toolkit's configuration as it was before gpusetup named CRI-O's runc or crun there. The packages leave it behind.
+    fn config_edit(&self, toolkit: &ContainerToolkit, host: &ContainerHost) -> Option<Act> {
+        let path = Path::new(&toolkit.low_level.as_ref()?.config);
+        let (file, original) = (host.file(path).ok()??, self.originals.get(path)?);
+        put_back(path, file, config_restored(&file.text, original))
+    }
+}
+
+/// The operation that makes a file what it becomes; none if it stays.
+fn put_back(path: &Path, ConfigFile { text, mode }: &ConfigFile, after: Restored) -> Option<Act> {
+    match after {
+        Restored::Same | Restored::Theirs => None,
+        Restored::Gone => Some(Act::needed(Remove { path: path.to_owned() })),
+        Restored::Text(content) => {
+            let merged_from = Some(sha256(text));
+            Some(Act::needed(WriteFile { path: path.to_owned(), content, mode: *mode, merged_from }))
+        }
     }
 }
 
@@ -172,4 +184,42 @@ fn stays(engine: &Engine, path: &Path, name: &str) -> String {
         path.display(),
         restart.unwrap_or_default()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::embedded;
+    use crate::doctor::sick::sound;
+    use crate::host::Seen;
+    use crate::operation::Operation;
+
+    const CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
+
+    #[test]
+    fn the_toolkits_configuration_becomes_what_it_was() {
+        let list = |names: &str| format!("[nvidia-container-runtime]\nruntimes = [{names}]\n");
+        let (before, after) = (list("\"runc\""), list("\"/usr/libexec/crio/crun\", \"runc\""));
+        let file = Seen::Is(ConfigFile { text: after, mode: 0o644 });
+        let host = ContainerHost { files: [(CONFIG.into(), file)].into(), ..ContainerHost::default() };
+        let facts = Facts { container_host: Some(host), ..sound().facts };
+        let (database, installed) = (embedded(), BTreeMap::new());
+        let written = |originals: &BTreeMap<PathBuf, Original>| {
+            let removal = ContainerRemoval {
+                database: &database,
+                facts: &facts,
+                installed: &installed,
+                originals,
+                specifications: &[],
+            };
+            let step = removal.step(&mut Vec::new()).expect("not refused")?;
+            let [Act { operation: Operation::WriteFile(file), .. }] = step.operations.as_slice() else {
+                panic!("{:?}", step.operations)
+            };
+            Some((file.path.clone(), file.content.clone()))
+        };
+        assert_eq!(written(&BTreeMap::new()), None, "gpusetup did not write it");
+        let original = Original { text: Some(before.clone()), unchanged: true };
+        assert_eq!(written(&[(CONFIG.into(), original)].into()), Some((CONFIG.into(), before)));
+    }
 }

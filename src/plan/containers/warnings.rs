@@ -1,7 +1,8 @@
 //! What the user should know of a plan for containers.
 
+use super::SPECIFICATION;
 use crate::compat::{Engine, EngineForm, RestartEffect};
-use crate::host::{CdiSpecification, MachineKind};
+use crate::host::{CdiSpecification, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, Runtimes, is_nvidia_runtime};
 use crate::plan::context::StepContext;
 use crate::plan::engines::{Containers, EngineSetup, keeps_containers, refuses_cdi};
 use crate::text::{all_of, quoted};
@@ -16,18 +17,31 @@ pub fn warnings(context: &StepContext) -> Vec<String> {
         return Vec::new();
     }
     let mut all = Vec::new();
-    all.extend(without_engine(context, containers));
+    all.extend(unknown_engines(context).or_else(|| without_engine(context, containers)));
     all.extend(snaps(context, containers));
     for setup in &containers.engines {
         all.extend(no_pods(containers, setup));
         all.extend(kept_runtime(setup));
+        all.extend(unusable_runtime(containers, setup));
         all.extend(restart(containers, setup));
         all.extend(unread_specification(containers, setup).or_else(|| cdi(context, containers, setup)));
     }
+    all.extend(unwritten_low_level(containers));
+    all.extend(no_specification(context, containers));
     all.extend(is_root(containers));
     all.extend(selinux(containers));
     all.extend(old_sources(containers));
     all
+}
+
+/// The warning that the facts are of a host whose engines nobody looked for.
+fn unknown_engines(context: &StepContext) -> Option<String> {
+    context.facts.container_host.is_none().then(|| {
+        "it is not known here which container engines the host has: `gpusetup facts` does not read their files, which may have \
+         passwords. This plan is for a host without engines and container toolkit. For a host that has some, plan there: \
+         `gpusetup plan --profile container-host --out plan.json`"
+            .to_owned()
+    })
 }
 
 fn without_engine(context: &StepContext, containers: &Containers) -> Option<String> {
@@ -76,11 +90,41 @@ fn kept_runtime(setup: &EngineSetup) -> Option<String> {
     Some(format!("{title} has a runtime nvidia in {path} already, which stays as it is"))
 }
 
+/// The warning that Docker's runtime nvidia, which stays as it is, does not start NVIDIA's program.
+fn unusable_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let (title, path) = (&setup.engine.title, setup.engine.config.as_ref()?);
+    let why = why_unusable(containers, setup)?;
+    let (runtime, unit) = (&containers.toolkit.runtime, setup.engine.units.first()?);
+    Some(format!(
+        "{title} has a runtime nvidia in {path} already, which stays as it is, but {why}. Make {runtime} its path, then run \
+         `sudo systemctl restart {unit}`"
+    ))
+}
+
+/// Why the runtime nvidia in Docker's file does not start NVIDIA's program; none if it does, or if the file has none.
+fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let engine = setup.engine;
+    let path = engine.config.as_ref().filter(|_| engine.form == EngineForm::DaemonJson)?;
+    let file = containers.host.file(Path::new(path)).ok()??;
+    let runtimes = Runtimes::of(engine.form, &file.text).ok()?;
+    let program = runtimes.programs.get(NVIDIA_RUNTIME)?.as_deref()?;
+    let is_it = |found: &&NvidiaRuntime| found.engine == engine.id && found.name == NVIDIA_RUNTIME;
+    let found = containers.host.runtimes.iter().find(is_it);
+    // The toolkit's own program comes with its packages.
+    let missing = found.and_then(|found| found.missing_program.as_deref());
+    let is_missing = missing.is_some_and(|missing| missing != Path::new(&containers.toolkit.runtime));
+    match found {
+        Some(_) if is_missing => Some(format!("its program {program} does not exist")),
+        None if !is_nvidia_runtime(program) => Some(format!("its program {program} is not NVIDIA's")),
+        _ => None,
+    }
+}
+
 /// The warning that containers end when their engine restarts.
 fn restart(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let found = setup.found.as_ref().filter(|found| !found.units.is_empty())?;
     let edits: Vec<_> = containers.edits(setup).into_iter().flatten().collect();
-    let changed = edits.iter().find(|edit| edit.before.as_ref() != Some(&edit.content))?;
+    let changed = edits.iter().find(|edit| setup.is_replaced || edit.before.as_ref() != Some(&edit.content))?;
     let before = changed.before.as_deref().unwrap_or_default();
     ends_containers(setup.engine, &found.units, &changed.path, before)
 }
@@ -131,14 +175,17 @@ const GPUS: &str = "nvidia.com/gpu=";
 fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let (engine, title) = (setup.engine, &setup.engine.title);
     let text = engine.config.as_ref().and_then(|path| containers.host.file(Path::new(path)).ok()?);
+    let is_usable = why_unusable(containers, setup).is_none();
     if engine.form == EngineForm::DaemonJson && text.is_some_and(|file| refuses_cdi(&file.text)) {
-        return Some(format!("{title} is told not to use CDI (features.cdi), which stays so: --runtime nvidia works"));
+        let way = if is_usable { "--runtime nvidia works" } else { "--gpus works" };
+        return Some(format!("{title} is told not to use CDI (features.cdi), which stays so: {way}"));
     }
     let version = setup.version?;
     let of_release = if setup.found.is_none() { format!(" of {}", context.facts.os.name) } else { String::new() };
     let subject = format!("{title} {version}{of_release}");
     let other_way = match engine.form {
-        EngineForm::DaemonJson => Some("--gpus and --runtime nvidia work"),
+        EngineForm::DaemonJson if is_usable => Some("--gpus and --runtime nvidia work"),
+        EngineForm::DaemonJson => Some("--gpus works"),
         EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => Some("the runtime nvidia works"),
         EngineForm::Cdi => None,
     };
@@ -160,6 +207,36 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
         "{subject} does not read version {} of CDI, in which {} {toolkit} may write the specification{instead}. {title} {first} is the \
          first version that reads it",
         newer.cdi, containers.toolkit.title
+    ))
+}
+
+/// The warning that the toolkit's configuration cannot name CRI-O's runc or crun, because it is no plain file.
+fn unwritten_low_level(containers: &Containers) -> Option<String> {
+    let program = containers.host.runtime_outside_path.as_ref().filter(|_| containers.is_kept)?.display();
+    let path = &containers.toolkit.low_level.as_ref()?.config;
+    let why = containers.host.file(Path::new(path)).err()?;
+    Some(format!(
+        "{path} stays as it is: {why}. NVIDIA's runtime finds neither runc nor crun, so no pod of it starts in CRI-O: \
+         put {program} first in runtimes there"
+    ))
+}
+
+/// The warning that nothing will write a CDI specification on the host that a tree becomes.
+fn no_specification(context: &StepContext, containers: &Containers) -> Option<String> {
+    let (toolkit, version, since) = (containers.toolkit, containers.version, containers.toolkit.cdi_units_since);
+    let setup = containers.engines.iter().find(|setup| setup.engine.form == EngineForm::Cdi)?;
+    let mut devices = containers.host.specifications.values().flat_map(|specification| &specification.devices);
+    if version >= since || !context.facts.machine.is_tree || devices.any(|name| name.starts_with(GPUS)) {
+        return None;
+    }
+    let (title, engine, program) = (&toolkit.title, &setup.engine.title, &toolkit.program);
+    let upgrade = match containers.request.locked_toolkit {
+        Some(_) => String::new(),
+        None => format!(". {title} {since} and newer do so at every boot: plan again with --upgrade"),
+    };
+    Some(format!(
+        "{title} {version} writes no CDI specification when the host of this tree boots, so containers of {engine} get no GPUs \
+         until this has run there: `sudo {program} cdi generate --output={SPECIFICATION}`{upgrade}"
     ))
 }
 

@@ -1,8 +1,8 @@
 //! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format. Comments and everything else stay.
 
 use super::merge::{comments_first, copy, has, remove, table, table_mut};
-use crate::compat::Engine;
-use crate::host::{ConfigError, NVIDIA_RUNTIME, toml_document};
+use crate::compat::{Engine, EngineForm};
+use crate::host::{ConfigError, NVIDIA_RUNTIME, Runtimes, toml_document};
 use crate::version::AddOnVersion;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
@@ -19,10 +19,19 @@ pub enum Containerd {
 }
 
 /// The plugin whose runtimes Kubernetes uses, by the version of the format, oldest first.
-const PLUGINS: [(i64, &str); 3] = [(1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")];
+const PLUGINS: [(i64, &str); 4] = [
+    (1, "cri"),
+    (2, "io.containerd.grpc.v1.cri"),
+    (3, "io.containerd.cri.v1.runtime"),
+    (4, "io.containerd.cri.v1.runtime"),
+];
 
 /// The first containerd that reads version 3. Up to 2.2 it ignores runtimes in a file of version 1.
 const SECOND: AddOnVersion = AddOnVersion { major: 2, minor: 0, patch: Some(0), build: None };
+
+/// The first containerd that reads version 4, and that translates the names of plugins in a file of version 1.
+/// <https://github.com/containerd/containerd/blob/v2.3.0/cmd/containerd/server/config/config.go>
+const TRANSLATING: AddOnVersion = AddOnVersion { major: 2, minor: 3, patch: Some(0), build: None };
 
 /// The files with the runtime at this path. `text` is the main file, if there is one; `version` that of containerd, if known.
 ///
@@ -77,6 +86,44 @@ pub fn serves_no_pods(text: &str) -> bool {
     text.parse().is_ok_and(|doc: DocumentMut| is_disabled(&doc))
 }
 
+/// The runtimes that this containerd reads in one of its files. `main` is its main file, which has the version of an imported file
+/// that names none. A containerd whose version is not known reads every format.
+///
+/// # Errors
+///
+/// If containerd does not start with the file: it is no TOML, or of a version that this containerd does not read.
+pub fn runtimes_read(text: &str, main: &str, version: Option<AddOnVersion>) -> Result<Runtimes, ConfigError> {
+    let mut doc = toml_document(text)?;
+    let format = match declared(&doc)? {
+        None => toml_document(main).and_then(|doc| declared(&doc)).unwrap_or_default(),
+        own => own,
+    };
+    let read = plugins_read(format, version)?;
+    if let Some(all) = doc.get_mut("plugins").and_then(Item::as_table_like_mut) {
+        for (_, plugin) in PLUGINS.iter().filter(|(_, plugin)| !read.contains(plugin)) {
+            all.remove(plugin);
+        }
+    }
+    Runtimes::of(EngineForm::Containerd, &doc.to_string())
+}
+
+/// The plugins whose runtimes count in a file of this format: none stands for a file without a version.
+fn plugins_read(format: Option<i64>, version: Option<AddOnVersion>) -> Result<Vec<&'static str>, ConfigError> {
+    let of = |format: i64| PLUGINS.iter().filter(|(of, _)| *of == format).map(|(_, plugin)| *plugin).collect();
+    let all = || PLUGINS.iter().map(|(_, plugin)| *plugin).collect();
+    match (format, version) {
+        (Some(format @ 2..=4), version) if is_read(format, version) => Ok(of(format)),
+        (Some(format @ 2..=4), Some(version)) if is_strict(version) => Err(not_read(format)),
+        (Some(2..=4), _) => Ok(of(2)),
+        // A newer one that is not known yet, or a containerd that is not known.
+        (Some(5..), _) | (_, None) => Ok(all()),
+        (_, Some(version)) if version >= TRANSLATING => Ok(all()),
+        // It takes names with a dot as they are.
+        (_, Some(version)) if version >= SECOND => Ok(of(3)),
+        (_, Some(_)) => Ok(of(1)),
+    }
+}
+
 /// The text without what a merge added to `before`: NVIDIA's runtime, runc beside it and the setting for CDI. None if nothing but the
 /// version stays.
 ///
@@ -111,21 +158,44 @@ fn has_values(item: &Item) -> bool {
     item.as_table_like().is_none_or(|all| all.iter().any(|(_, inner)| has_values(inner)))
 }
 
+/// The version that a file says it has.
+fn declared(doc: &DocumentMut) -> Result<Option<i64>, ConfigError> {
+    let number = |item: &Item| item.as_integer().ok_or_else(|| ConfigError::new("its version is no number"));
+    doc.get("version").map(number).transpose()
+}
+
 fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, ConfigError> {
-    let format = match doc.get("version") {
-        None => 1,
-        Some(item) => item.as_integer().ok_or_else(|| ConfigError::new("its version is no number"))?,
-    };
+    let format = declared(doc)?.unwrap_or(1);
     let is_known = PLUGINS.iter().any(|(of, _)| *of == format);
-    let is_read = version.is_none_or(|version| (version >= SECOND && format > 1) || (version < SECOND && format < 3));
-    match (is_known, is_read) {
+    match (is_known, is_read(format, version)) {
         (true, true) => Ok(format),
         (false, _) => Err(ConfigError::new(format!("gpusetup does not know version {format} of this file"))),
         (true, false) if format == 1 => {
             Err(ConfigError::new("it is of version 1, and containerd 2 may ignore the runtimes in such a file"))
         }
-        (true, false) => Err(ConfigError::new(format!("containerd here does not read version {format} of this file"))),
+        (true, false) => Err(not_read(format)),
     }
+}
+
+/// Whether this containerd reads runtimes in a file of this format.
+fn is_read(format: i64, version: Option<AddOnVersion>) -> bool {
+    version.is_none_or(|version| match format {
+        1 => version < SECOND,
+        2 => true,
+        3 => version >= SECOND,
+        _ => version >= TRANSLATING,
+    })
+}
+
+/// Whether a containerd does not start with a file of a newer format. Others take it for version 2.
+/// <https://github.com/containerd/containerd/blob/v1.7.17/services/server/config/config.go>
+fn is_strict(version: AddOnVersion) -> bool {
+    let first = |minor: u16, patch: u16| AddOnVersion { major: 1, minor, patch: Some(patch), build: None };
+    version >= first(7, 17) || (first(6, 32)..first(7, 0)).contains(&version)
+}
+
+fn not_read(format: i64) -> ConfigError {
+    ConfigError::new(format!("containerd here does not read version {format} of this file"))
 }
 
 /// Whether the plugin that serves Kubernetes is switched off, as in the package containerd.io.
@@ -292,11 +362,58 @@ mod tests {
         }
     }
 
+    /// The names that containerd finds the runtime `nvidia` under in a file that has it under each one.
+    fn read_under(main: &str, file: &str, version: &str) -> Vec<&'static str> {
+        let has = |plugin: &&str| {
+            let text = format!("{file}[plugins.\"{plugin}\".containerd.runtimes.nvidia]\n");
+            let main = if main.is_empty() { text.as_str() } else { main };
+            let read = runtimes_read(&text, main, version.parse().ok()).expect("readable");
+            read.programs.contains_key(NVIDIA_RUNTIME)
+        };
+        PLUGINS[..3].iter().map(|(_, plugin)| *plugin).filter(has).collect()
+    }
+
+    #[test]
+    fn runtimes_count_under_the_names_of_the_files_format() {
+        let [first, second, third] = ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"];
+        for (file, version, names) in [
+            ("", "1.7.27", vec![first]),
+            ("version = 2\n", "1.7.27", vec![second]),
+            ("version = 2\n", "2.1.1", vec![second]),
+            ("version = 3\n", "2.1.1", vec![third]),
+            ("version = 4\n", "2.3.0", vec![third]),
+            ("version = 3\n", "1.6.20", vec![second]),
+            ("version = 3\n", "1.7.16", vec![second]),
+            ("", "2.1.1", vec![third]),
+            ("", "2.3.0", vec![first, second, third]),
+            ("", "", vec![first, second, third]),
+        ] {
+            assert_eq!(read_under("", file, version), names, "{file}{version}");
+        }
+        assert_eq!(read_under("version = 2\n", "", "1.7.27"), [second], "an imported file has the main one's version");
+        for (text, version) in [
+            ("version = 3\n", "1.6.32"),
+            ("version = 3\n", "1.7.27"),
+            ("version = 4\n", "2.1.1"),
+            ("[plugins\n", "2.1.1"),
+        ] {
+            assert!(runtimes_read(text, text, version.parse().ok()).is_err(), "{text}{version}");
+        }
+    }
+
+    #[test]
+    fn the_format_of_containerd_2_3_is_merged() {
+        let after = main(Some("version = 4\n"), "2.3.0");
+        assert!(after.contains("[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia]"), "{after}");
+        assert_eq!(without_ours(&after, "version = 4\n"), Ok(None));
+    }
+
     #[test]
     fn what_cannot_be_read_is_refused() {
         let said = |text: &str, version: &str| merge(Some(text), version).expect_err("refused").to_string();
         assert!(said("version = 2\n[plugins\n", "1.7.24").starts_with("line 2, column "), "{}", said("[plugins\n", ""));
-        assert!(said("version = 4\n", "2.1.0").contains("version 4"));
+        assert!(said("version = 4\n", "2.1.0").contains("does not read version 4"));
+        assert!(said("version = 5\n", "2.3.0").contains("does not know version 5"));
         assert!(said("version = 3\n", "1.7.24").contains("does not read version 3"));
         assert!(said("root = \"/x\"\n", "2.1.0").contains("it is of version 1, and containerd 2"));
         let inline = "version = 2\nplugins = {}\n";

@@ -1,9 +1,10 @@
 //! What a host needs for containers with GPUs: the engines, the version of the toolkit, and the files that change.
 
-use super::{containerd, crio, daemon_json};
+use super::{containerd, crio, daemon_json, low_level};
 use crate::compat::{ContainerToolkit, Engine, EngineForm, EngineId, EnginePackages, PackageRepository};
 use crate::host::{
-    BYTE_ORDER_MARK, ConfigError, ContainerHost, Facts, InstalledEngine, has_nvidia_runtime, packaged_version,
+    BYTE_ORDER_MARK, ConfigError, ContainerHost, Facts, InstalledEngine, has_nvidia_runtime, low_level_runtimes,
+    packaged_version,
 };
 use crate::operation::Run;
 use crate::plan::Act;
@@ -39,10 +40,12 @@ pub struct EngineSetup<'a> {
     pub engine: &'a Engine,
     /// The installed one; none if the plan installs it.
     pub found: Option<InstalledEngine>,
-    /// Its version, if known.
+    /// Its version under this plan, if known.
     pub version: Option<AddOnVersion>,
     /// The distribution's packages that install it.
     pub packages: Option<&'a EnginePackages>,
+    /// Whether the installed package gives way to the one of a lock file.
+    pub is_replaced: bool,
 }
 
 /// A file that is written, and what it is made from.
@@ -83,14 +86,20 @@ impl<'a> Containers<'a> {
         let seen = host.facts.containers();
         let engine_of = |engine: &'d Engine, found: Option<InstalledEngine>| {
             let packages = host.distribution.and_then(|distribution| engine.packages_on(distribution));
-            let version = match &found {
-                Some(found) => found.version,
-                None => packages.and_then(|p| {
-                    let of_release = || p.version_on(host.distribution?);
-                    offered(host.facts, &p.names).or_else(of_release)
-                }),
+            let locked =
+                asked.locked_engine.as_deref().filter(|_| packages.is_some() && asked.engine == Some(engine.id));
+            let installed = found.as_ref().and_then(|found| found.package_version.as_deref());
+            let is_replaced = installed.zip(locked).is_some_and(|(installed, locked)| installed != locked);
+            let of_packages = || {
+                let packages = packages?;
+                let of_release = || packages.version_on(host.distribution?);
+                offered(host.facts, &packages.names).or_else(of_release)
             };
-            EngineSetup { engine, found, version, packages }
+            let version = match &found {
+                Some(found) if !is_replaced => found.version,
+                _ => locked.and_then(packaged_version).or_else(of_packages),
+            };
+            EngineSetup { engine, found, version, packages, is_replaced }
         };
         let has = |id: EngineId| seen.engines.iter().any(|found| found.id == id) || asked.engine == Some(id);
         // What Docker runs for itself needs nothing, unless Kubernetes uses it too.
@@ -104,12 +113,19 @@ impl<'a> Containers<'a> {
         });
         let engines = engines.collect();
         let installed = seen.toolkit.as_ref().map(|toolkit| toolkit.version);
-        let is_kept = installed.is_some() && !request.upgrade;
-        let offered = toolkit.packages.first().and_then(|name| host.facts.offered.as_ref()?.get(name));
-        let version = installed.filter(|_| is_kept).flatten();
-        let version = version.or_else(|| packaged_version(offered?)).unwrap_or(toolkit.newest);
-        let package_version = offered.cloned().unwrap_or_else(|| toolkit.package_version(version));
+        let locked = asked.locked_toolkit.as_ref();
+        // Whatever the repositories have, a lock file decides, and one of another version does not stay.
+        let is_locked = locked.is_none_or(|locked| installed.flatten() == packaged_version(locked));
         let is_enabled = host.facts.has_enabled(&toolkit.seen_as);
+        let offered = toolkit.packages.first().and_then(|name| host.facts.offered.as_ref()?.get(name));
+        // The lists name what is installed, too. Without the repository, that is no offer.
+        let offered = offered.filter(|offered| is_enabled || packaged_version(offered) != installed.flatten());
+        let planned = locked.or(offered);
+        let newest = planned.and_then(|planned| packaged_version(planned)).unwrap_or(toolkit.newest);
+        let is_newest = installed.flatten() >= Some(newest);
+        let is_kept = installed.is_some() && is_locked && (!request.upgrade || is_newest);
+        let version = installed.flatten().filter(|_| is_kept).unwrap_or(newest);
+        let package_version = planned.cloned().unwrap_or_else(|| toolkit.package_version(version));
         let manager = host.facts.os.package_manager.filter(|_| !is_kept && !is_enabled);
         let added = manager.and_then(|manager| host.database.container_repository(manager));
         Some(Self { toolkit, request: asked, host: seen, engines, added, version, package_version, is_kept })
@@ -147,12 +163,11 @@ impl<'a> Containers<'a> {
         let Engine { form, config, drop_in, .. } = setup.engine;
         let runtime = &self.toolkit.runtime;
         let main = PathBuf::from(config.as_ref().or(drop_in.as_ref())?);
-        let text = match self.text(&main) {
-            Ok(text) => text,
-            Err(broken) => return Some(Err(broken)),
-        };
-        let conflict = setup.found.as_ref().and_then(|found| found.conflict.clone());
-        if let Some((path, option)) = conflict {
+        if let Some((path, option)) = setup.conflict().cloned() {
+            // Another file that it reads has the runtime already.
+            if setup.runtime_in().is_some() {
+                return None;
+            }
             let why = format!(
                 "it starts {} with {option}, beside which settings in {} are refused or not read",
                 setup.engine.title,
@@ -160,6 +175,10 @@ impl<'a> Containers<'a> {
             );
             return Some(Err(BrokenFile { path, why, line: None }));
         }
+        let text = match self.text(&main) {
+            Ok(text) => text,
+            Err(broken) => return Some(Err(broken)),
+        };
         let content = match form {
             EngineForm::DaemonJson => setup
                 .not_marked(text.unwrap_or_default())
@@ -167,7 +186,7 @@ impl<'a> Containers<'a> {
             EngineForm::Crio if setup.runtime_in().is_some() => return None,
             EngineForm::Crio => {
                 let own = setup.engine.own_default_runtimes(setup.version);
-                crio::merged(text, runtime, &self.texts_read_by(setup.engine), &own)
+                crio::merged(text, runtime, &self.texts_read_by(setup), &own)
             }
             EngineForm::Containerd => match containerd::merged(text, setup.engine, setup.version, runtime) {
                 Ok(containerd::Containerd::Main(text)) => Ok(text),
@@ -196,7 +215,8 @@ impl<'a> Containers<'a> {
 
     /// The file that keeps an engine from serving Kubernetes.
     pub fn serves_no_pods<'s>(&self, setup: &EngineSetup<'s>) -> Option<&'s str> {
-        let path = setup.engine.config.as_deref().filter(|_| setup.engine.form == EngineForm::Containerd)?;
+        let is_read = setup.engine.form == EngineForm::Containerd && setup.conflict().is_none();
+        let path = setup.engine.config.as_deref().filter(|_| is_read)?;
         self.text(Path::new(path)).ok()?.is_some_and(containerd::serves_no_pods).then_some(path)
     }
 
@@ -212,13 +232,25 @@ impl<'a> Containers<'a> {
         Ok(FileEdit { path, before, mode, content })
     }
 
-    /// The texts of the files that an engine reads, in the order of their names.
-    fn texts_read_by(&self, engine: &Engine) -> Vec<&str> {
-        let is_read = |path: &Path| {
-            engine.configs().any(|file| file == path) || engine.parts().any(|folder| path.starts_with(folder))
-        };
-        let paths = self.host.files.keys().filter(|path| is_read(path));
+    /// The texts of the files that CRI-O reads, in its order.
+    fn texts_read_by(&self, setup: &EngineSetup) -> Vec<&str> {
+        let paths = setup.found.iter().flat_map(|found| &found.files);
         paths.filter_map(|path| Some(self.host.file(path).ok()??.text.as_str())).collect()
+    }
+
+    /// The toolkit's configuration with this program as the first low-level runtime; none if the file cannot be merged.
+    pub fn config_with(&self, program: &str) -> Option<FileEdit> {
+        let known = self.toolkit.low_level.as_ref()?;
+        let path = Path::new(&known.config);
+        let text = self.text(path).ok()?.unwrap_or_default();
+        self.edited(path.to_owned(), low_level::with_first(text, program, &known.names)?).ok()
+    }
+
+    /// The list of low-level runtimes in the toolkit's configuration; none if the file cannot be read.
+    pub fn low_level_names(&self) -> Option<Vec<String>> {
+        let known = self.toolkit.low_level.as_ref()?;
+        let text = self.text(Path::new(&known.config)).ok()?.unwrap_or_default();
+        Some(low_level_runtimes(text).ok()?.unwrap_or_else(|| known.names.clone()))
     }
 
     fn text(&self, path: &Path) -> Result<Option<&str>, BrokenFile> {
@@ -244,6 +276,11 @@ impl EngineSetup<'_> {
     /// Another file that it reads and that has NVIDIA's runtime, which therefore stays as it is.
     pub fn runtime_in(&self) -> Option<&Path> {
         self.found.as_ref()?.runtime_in.as_deref()
+    }
+
+    /// What its unit says, and in which file, if it does not accept, or does not read, the file that gpusetup writes.
+    pub fn conflict(&self) -> Option<&(PathBuf, String)> {
+        self.found.as_ref()?.conflict.as_ref()
     }
 
     /// The text, which its version reads although it may begin with a byte-order mark.

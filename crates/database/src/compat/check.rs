@@ -171,6 +171,17 @@ fn platforms(database: &Database, c: &mut Checker) {
             }
         }
     }
+    c.unique("hotplug_rules", "file", database.hotplug_rules.iter().map(|r| &r.file));
+    for r in &database.hotplug_rules {
+        let record = Record::of("hotplug_rules", "file", &r.file);
+        c.sourced(&record, &r.sources);
+        if r.os.is_empty() {
+            c.wrong(&record, "os", "no system has this rule");
+        }
+    }
+    for w in &database.wsl2_gpus {
+        c.sourced(&Record::of("wsl2_gpus", "oldest", w.oldest), &w.sources);
+    }
 }
 
 fn frameworks(database: &Database, c: &mut Checker) {
@@ -351,6 +362,7 @@ fn engines(database: &Database, c: &mut Checker) {
             .chain(&engine.other_configs)
             .chain(&engine.other_parts)
             .chain(&engine.option_files)
+            .chain(&engine.templates)
             .chain(engine.snap.iter().flat_map(|snap| [&snap.program, &snap.config]));
         if engine.programs.is_empty() || paths.clone().any(|path| !path.starts_with('/')) {
             c.wrong(&record, "programs", "names no program, or a path that is not absolute");

@@ -55,12 +55,19 @@ pub struct Engine {
     /// text. Later ones count more.
     #[serde(default)]
     pub option_files: Vec<String>,
+    /// Templates of containerd's configuration, as K3s has them. It fills in the first that exists, or its own, at each start. Its
+    /// own imports the files of a folder, `config-v3.toml.d` for `config-v3.toml.tmpl`.
+    #[serde(default)]
+    pub templates: Vec<String>,
     /// What its command line and its environment say in place of its files.
     #[serde(default)]
     pub start_options: StartOptions,
     /// Its own choices of the runtime of containers that name none, oldest first.
     #[serde(default)]
     pub default_runtimes: Vec<DefaultRuntime>,
+    /// Or runtimes of which it takes the first that is installed, as Podman does.
+    #[serde(default)]
+    pub default_order: Vec<String>,
     /// The names that it gives the programs of NVIDIA's that it finds itself.
     #[serde(default)]
     pub found_runtimes: Vec<String>,
@@ -294,6 +301,9 @@ pub struct ContainerToolkit {
     pub cdi_versions: Vec<AddOnVersion>,
     /// The links below `/dev/char`.
     pub dev_char: DevChar,
+    /// The programs to which its runtime hands containers; none in a database of an older gpusetup.
+    #[serde(default)]
+    pub low_level: Option<LowLevelRuntimes>,
     /// Files of older generations that get in its way.
     #[serde(default)]
     pub left_over: Vec<String>,
@@ -314,6 +324,18 @@ pub struct DevChar {
     pub file: String,
     /// The rule.
     pub rule: String,
+}
+
+/// Where the toolkit's runtime looks for a low-level runtime, which starts its containers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LowLevelRuntimes {
+    /// The toolkit's configuration. Its list `runtimes` has names and paths, of which the first that exists counts.
+    pub config: String,
+    /// The names in the list of a new configuration, in one line: `runtimes = ["runc", "crun"]`.
+    pub names: Vec<String>,
+    /// The folders in which names are looked for.
+    pub folders: Vec<String>,
 }
 
 impl ContainerToolkit {
@@ -380,7 +402,7 @@ mod tests {
         assert_eq!(of("cri-o", Some("1.30.14")), "runc");
         assert_eq!(of("cri-o", Some("1.31.0")), "crun");
         assert_eq!(of("cri-o", None), "runc crun");
-        assert_eq!((of("containerd", None), of("k3s", None)), ("runc".to_owned(), String::new()));
+        assert_eq!((of("containerd", None), of("docker", None)), ("runc".to_owned(), String::new()));
     }
 
     #[test]
