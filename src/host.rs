@@ -53,7 +53,7 @@ pub use engine::{
 };
 pub use engine_config::{
     BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, is_nvidia_runtime, json_object,
-    toml_document,
+    refuses_cdi, toml_document,
 };
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};

@@ -30,6 +30,12 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
             .hint("use the quotes of the keyboard, ' and \"; a web page replaced them"));
     }
     let fields = fields(value)?;
+    if fields.len() > 1 && fields.iter().all(|field| field.parse::<u32>().is_ok()) {
+        return Err(Unreadable::new(format!(
+            "--gpus {value} is several numbers of GPUs, of which Docker takes the last one"
+        ))
+        .hint(format!("to name these GPUs, write --gpus '\"device={value}\"'")));
+    }
     let (mut gpus, mut devices, mut capabilities) = (None, None::<Vec<String>>, None);
     let (mut behind_devices, mut is_cdi) = (Vec::new(), false);
     for field in &fields {
@@ -205,6 +211,7 @@ mod tests {
             "al",
             "device=x",
             "2,\"device=0,1\"",
+            "0,1",
             "\"device=0",
             "a\"b",
             "\"a\"b",

@@ -2,7 +2,7 @@
 
 use crate::causes;
 use crate::compat::{Database, EngineForm};
-use crate::host::{Facts, MachineKind, container_host, has_cdi_specification};
+use crate::host::{Facts, MachineKind, container_host, has_cdi_specification, refuses_cdi};
 use crate::system::System;
 use crate::version::{ComputeCapability, DriverVersion};
 use toml_edit::DocumentMut;
@@ -125,9 +125,12 @@ impl Starters {
         for found in &host.engines {
             let Some(engine) = database.engine(found.id) else { continue };
             let flag_uses_cdi = engine.gpus_by_cdi.zip(found.version).is_some_and(|(first, version)| version >= first);
+            let mut configs = engine.configs().filter_map(|path| host.file(path).ok()?);
+            let is_told_not_to = configs.any(|file| refuses_cdi(&file.text));
             let uses_cdi = match engine.form {
                 // The hook of older toolkits is called for every container that asks for GPUs.
                 EngineForm::Cdi => host.left_over.is_empty(),
+                EngineForm::DaemonJson if is_told_not_to => false,
                 EngineForm::DaemonJson => flag_uses_cdi && (host.refreshes_cdi || has_specification || !has_toolkit),
                 EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => runtime_uses_cdi,
             };

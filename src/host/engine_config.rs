@@ -81,6 +81,11 @@ pub fn json_object(text: &str) -> Result<Map<String, Value>, ConfigError> {
     }
 }
 
+/// Whether `daemon.json` says that CDI is not to be used.
+pub fn refuses_cdi(text: &str) -> bool {
+    json_object(text).is_ok_and(|all| all.get("features").and_then(|f| f.get("cdi")) == Some(&Value::Bool(false)))
+}
+
 fn without_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }

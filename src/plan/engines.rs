@@ -9,7 +9,7 @@ mod remove;
 mod setup;
 
 pub use containerd::{runtimes_read, serves_no_pods};
-pub use daemon_json::{keeps_containers, refuses_cdi};
+pub use daemon_json::keeps_containers;
 pub use low_level::{config_restored, line_with_first};
 pub use remove::{Original, Restored, restored};
 pub use setup::{Containers, EngineSetup, FileEdit};

@@ -383,6 +383,8 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     assert_eq!(answer(&on(&docker)), "does-not-run");
     docker.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
     assert_eq!(answer(&on(&docker)), "runs");
+    docker.write("etc/docker/daemon.json", "{\"features\": {\"cdi\": false}}\n");
+    assert_eq!(answer(&on(&docker)), "does-not-run", "Docker is told not to use CDI");
     // containerd through the runtime nvidia: by the hook up to toolkit 1.17.
     let containerd = |toolkit: &str| {
         let host = Tree::ubuntu_24_04();

@@ -2,9 +2,11 @@
 
 use super::SPECIFICATION;
 use crate::compat::{Engine, EngineForm, RestartEffect};
-use crate::host::{CdiSpecification, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, Runtimes, is_nvidia_runtime};
+use crate::host::{
+    CdiSpecification, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, Runtimes, is_nvidia_runtime, refuses_cdi,
+};
 use crate::plan::context::StepContext;
-use crate::plan::engines::{Containers, EngineSetup, keeps_containers, refuses_cdi};
+use crate::plan::engines::{Containers, EngineSetup, keeps_containers};
 use crate::text::{all_of, quoted};
 use crate::version::AddOnVersion;
 use std::collections::BTreeSet;

@@ -111,11 +111,6 @@ pub fn keeps_containers(text: &str) -> bool {
     json_object(text).is_ok_and(|all| all.get("live-restore") == Some(&Value::Bool(true)))
 }
 
-/// Whether the file says that CDI is not to be used.
-pub fn refuses_cdi(text: &str) -> bool {
-    json_object(text).is_ok_and(|all| all.get("features").and_then(|f| f.get("cdi")) == Some(&Value::Bool(false)))
-}
-
 /// What is missing, in the form of the file.
 fn additions(before: &Map<String, Value>, runtime: &str, cdi: bool) -> Result<Map<String, Value>, ConfigError> {
     let there = |key: &str| match before.get(key) {
@@ -164,6 +159,7 @@ fn input(value: &Value) -> CstInputValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::refuses_cdi;
     use proptest::prelude::*;
 
     const PATH: &str = "/usr/bin/nvidia-container-runtime";
