@@ -258,6 +258,22 @@ pub fn nearest<'a>(typo: &str, words: impl Iterator<Item = &'a str>, most: usize
     with_edits.min_by_key(|(edits, _)| *edits).filter(|(edits, _)| *edits <= most).map(|(_, word)| word)
 }
 
+/// The words of a line, without quotation marks. What is in quotes is of one word.
+pub fn unquoted_words(line: &str, is_between: impl Fn(char) -> bool) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars() {
+        match (c, quote) {
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (c, None) if is_between(c) => words.push(std::mem::take(&mut word)),
+            (c, _) => word.push(c),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
 /// Several things in a sentence: `Fabric Manager, nvlsm and DCGM`.
 pub fn all_of<S: AsRef<str>>(things: &[S]) -> String {
     let each: Vec<_> = things.iter().map(AsRef::as_ref).collect();

@@ -646,7 +646,7 @@ mod tests {
             assert!(matches!(refused, Err(JournalError::Incomplete)), "{length}: {refused:?}");
         }
         let again = cut(&whole).map(|_| written(&on, &[run()])).expect("whole");
-        assert!(cut(&again).is_ok(), "the same plan is run again, and has no result of its own yet");
+        assert!(cut(&again).is_ok(), "a second run of the same plan has written no result yet");
     }
 
     #[test]

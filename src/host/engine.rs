@@ -11,9 +11,10 @@ mod units;
 pub use cdi::{CDI_FOLDERS, CdiSpecification, cdi_version, has_cdi_specification};
 pub use configuration::files_read;
 pub use files::parts;
-pub use low_level::{LOW_LEVEL_RUNTIMES, low_level_runtimes, runtime_outside_path};
+pub use low_level::{LOW_LEVEL_RUNTIMES, low_level_runtimes};
 
 use self::configuration::{Configuration, configuration};
+use self::low_level::runtime_outside_path;
 use super::Facts;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
 use crate::packages::{self, Versions};
@@ -202,19 +203,22 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
         user_exists: user_id.as_ref().and_then(|id| id.as_ref().map(Option::is_some)),
         user_is_root: user_id.flatten().flatten().is_some_and(|id| id == "0"),
         specifications: cdi::specifications(system),
-        runtime_outside_path: runtime_outside_path(system, database),
         ..ContainerHost::default()
     };
     for engine in &database.engines {
         let Some(program) = engine.programs.iter().find(|path| system.exists(path)) else { continue };
         let read = configuration(system, engine);
-        let files = files_of_crio(system, engine, &read);
-        let paths = files.iter().map(|(path, _)| path.clone()).collect();
-        let found = InstalledEngine { files: paths, ..installed(system, engine, program, &read) };
+        let mut found = installed(system, engine, program, &read);
+        if engine.form == EngineForm::Crio {
+            let files = files_of_crio(system, &read);
+            found.files = files.iter().map(|(path, _)| path.clone()).collect();
+            host.files.extend(files);
+            let toolkit = database.container_toolkit();
+            host.runtime_outside_path = toolkit.and_then(|known| runtime_outside_path(system, known, engine, &read));
+        }
         host.runtimes.extend(read.nvidia_runtimes(system, engine, found.version));
         host.engines.push(found);
         host.broken.extend(read.broken);
-        host.files.extend(files);
     }
     let configs = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
     let of_toolkit = database.container_toolkit().into_iter().flat_map(|toolkit| {
@@ -239,24 +243,19 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
 
 fn installed(system: &System, engine: &Engine, program: &str, read: &Configuration) -> InstalledEngine {
     let has_unit = |unit: &&String| units::FOLDERS.iter().any(|folder| system.exists(Path::new(folder).join(unit)));
-    let names = engine.packages.iter().flat_map(|p| &p.names).chain(&engine.other_packages);
+    let of_distribution: Vec<_> = engine.packages.iter().filter_map(|packages| packages.names.first()).collect();
+    let names: Vec<_> = engine.packages.iter().flat_map(|p| &p.names).chain(&engine.other_packages).collect();
+    let recorded = record_of(system, &names).unwrap_or_default();
     InstalledEngine {
         id: engine.id,
         program: program.into(),
-        version: version_of(system, program, &names.collect::<Vec<_>>()),
-        package_version: package_version(system, engine),
+        version: version_of(system, program, || version_of_first(&recorded, &names)),
+        package_version: of_distribution.iter().find_map(|name| recorded.get(*name).cloned()),
         units: engine.units.iter().filter(has_unit).cloned().collect(),
         conflict: read.conflict.clone(),
         runtime_in: read.runtime_in.clone(),
         files: Vec::new(),
     }
-}
-
-/// The version of the distribution's package of an engine, if the package manager's record is a file.
-fn package_version(system: &System, engine: &Engine) -> Option<String> {
-    let names: Vec<_> = engine.packages.iter().filter_map(|packages| packages.names.first()).collect();
-    let installed = record_of(system, &names)?;
-    names.iter().find_map(|name| installed.get(*name).cloned())
 }
 
 fn is_snap(system: &System, engine: &Engine) -> bool {
@@ -268,22 +267,22 @@ fn installed_toolkit(system: &System, toolkit: &ContainerToolkit) -> Option<Inst
         return None;
     }
     let names: Vec<_> = toolkit.packages.iter().collect();
-    Some(InstalledToolkit { version: version_of(system, &toolkit.program, &names) })
+    let recorded = || version_of_first(&record_of(system, &names)?, &names);
+    Some(InstalledToolkit { version: version_of(system, &toolkit.program, recorded) })
 }
 
-/// The version that a program reports; in a tree, where no program is run, that of its package.
-fn version_of(system: &System, program: &str, packages: &[&String]) -> Option<AddOnVersion> {
+/// The version that a program reports; in a tree, where no program is run, the recorded one of its package.
+fn version_of(system: &System, program: &str, recorded: impl FnOnce() -> Option<AddOnVersion>) -> Option<AddOnVersion> {
     if !system.is_live() {
-        return recorded(system, packages);
+        return recorded();
     }
     let asked = Program::new([program, "--version"]).limit(Duration::from_secs(10));
     let output = system.run(&asked).ok().filter(|output| output.succeeded())?;
     version_in(output.text.lines().next()?)
 }
 
-/// The version of the first of these packages that is installed, if the package manager's record is a file.
-fn recorded(system: &System, names: &[&String]) -> Option<AddOnVersion> {
-    let installed = record_of(system, names)?;
+/// The version of the first of these packages that is recorded.
+fn version_of_first(installed: &Versions, names: &[&String]) -> Option<AddOnVersion> {
     names.iter().find_map(|name| version_in(packages::upstream(installed.get(*name)?)))
 }
 
@@ -332,14 +331,13 @@ fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
 }
 
 /// All files that CRI-O reads: NVIDIA's runtime gets the settings of its default one, which any of them may have.
-fn files_of_crio(system: &System, engine: &Engine, read: &Configuration) -> Vec<(PathBuf, Seen<ConfigFile>)> {
-    let files = read.files.iter().filter(|_| engine.form == EngineForm::Crio);
+fn files_of_crio(system: &System, read: &Configuration) -> Vec<(PathBuf, Seen<ConfigFile>)> {
     // Links are followed: nothing is written to these.
     let seen = |path: &PathBuf| {
         let real = system.canonical(path).unwrap_or_else(|_| path.clone());
         (path.clone(), config_file(system, &real))
     };
-    files.map(seen).filter(|(_, seen)| *seen != Seen::Absent).collect()
+    read.files.iter().map(seen).filter(|(_, seen)| *seen != Seen::Absent).collect()
 }
 
 /// Whether SELinux enforces its rules: as the kernel says, or in a tree as its configuration does.

@@ -49,7 +49,7 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         return Some(verdict.advise(HOW, [""; 0]));
     }
     if let Some(agent @ ("k0s" | "microk8s")) = of.agent.as_deref() {
-        return Some(Verdict::skip(format!("{agent} runs the pods in a containerd of its own, which is not checked")));
+        return Some(Verdict::skip(format!("{agent} runs the pods with its own containerd, which is not checked")));
     }
     if of.runtimes.is_empty() {
         let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");

@@ -4,7 +4,7 @@ use super::{Answer, ask, cdi, names, text};
 use crate::compat::{Database, Engine, EngineForm};
 use crate::host::{
     BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes, container_host,
-    files_read, parts, runtime_outside_path,
+    files_read, parts,
 };
 use crate::paths::STARTED_AT_BOOT;
 use crate::plan::runtimes_read;
@@ -189,7 +189,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
         daemon_json,
         lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
         // The GPU Operator's toolkit has another configuration.
-        runtime_outside_path: runtime_outside_path(system, database).filter(|_| has_toolkit),
+        runtime_outside_path: host.runtime_outside_path.clone().filter(|_| has_toolkit),
         writes_spec_at_boot: writes_spec_at_boot(system, database),
         old_cdi_readers: old_cdi_readers(database, &host, &specs),
         misnamed_specs: cdi::misnamed(system),

@@ -5,6 +5,7 @@ use crate::compat::Database;
 use crate::host::{Facts, MachineKind, Toolkit, elf_machine, elf_text};
 use crate::plan::compile;
 use crate::system::{Ended, Program, System, environment};
+use crate::text::unquoted_words;
 use crate::version::{CudaVersion, DriverVersion};
 use object::ReadCache;
 use serde::{Deserialize, Serialize};
@@ -241,18 +242,7 @@ fn is_name(text: &str) -> bool {
 
 /// The words of a line of shell, without quotation marks.
 fn words(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
-    for c in line.chars() {
-        match (c, quote) {
-            ('"' | '\'', None) => quote = Some(c),
-            (c, Some(open)) if c == open => quote = None,
-            (c, None) if c.is_whitespace() || c == ';' || c == '&' => words.push(std::mem::take(&mut word)),
-            (c, _) => word.push(c),
-        }
-    }
-    words.push(word);
-    words.retain(|w| !w.is_empty());
-    words
+    unquoted_words(line, |c| c.is_whitespace() || c == ';' || c == '&')
 }
 
 /// The lines that every login reads and that contain one of these words.

@@ -190,7 +190,7 @@ impl Configuration {
         }
     }
 
-    /// The runtimes of NVIDIA's programs. If the version of the engine is not known, each of its own choices may be its default.
+    /// The runtimes that start NVIDIA's programs. An engine of unknown version may use any of its built-in defaults, so each counts.
     pub(super) fn nvidia_runtimes(
         &self,
         system: &System,

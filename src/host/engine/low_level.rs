@@ -1,7 +1,7 @@
 //! The low-level runtimes, runc and crun, which NVIDIA's runtime starts. It does not find those of CRI-O's own packages.
 
-use super::configuration::configuration;
-use crate::compat::{Database, EngineForm};
+use super::configuration::Configuration;
+use crate::compat::{ContainerToolkit, Engine};
 use crate::host::engine_config::{ConfigError, toml_document};
 use crate::system::System;
 use std::path::{Path, PathBuf};
@@ -24,11 +24,13 @@ pub fn low_level_runtimes(text: &str) -> Result<Option<Vec<String>>, ConfigError
 
 /// The runc or crun of CRI-O, `/usr/libexec/crio/crun`, if the toolkit's runtime finds none at all. None if another toolkit's is
 /// used, such as the GPU Operator's, or if the toolkit's configuration cannot be read.
-pub fn runtime_outside_path(system: &System, database: &Database) -> Option<PathBuf> {
-    let toolkit = database.container_toolkit()?;
+pub(super) fn runtime_outside_path(
+    system: &System,
+    toolkit: &ContainerToolkit,
+    engine: &Engine,
+    read: &Configuration,
+) -> Option<PathBuf> {
     let known = toolkit.low_level.as_ref()?;
-    let mut engines = database.engines.iter().filter(|engine| engine.form == EngineForm::Crio);
-    let engine = engines.find(|engine| engine.programs.iter().any(|path| system.exists(path)))?;
     let text = system.read_text(&known.config).ok()?.unwrap_or_default();
     let candidates = low_level_runtimes(&text).ok()?.unwrap_or_else(|| known.names.clone());
     let is_found = |name: &String| match name.contains('/') {
@@ -38,15 +40,14 @@ pub fn runtime_outside_path(system: &System, database: &Database) -> Option<Path
     if candidates.iter().any(is_found) {
         return None;
     }
-    let read = configuration(system, engine);
     let program = read.program_named(engine, &known.names).filter(|_| !read.has_other_toolkit(&toolkit.runtime));
     program.map(Path::to_path_buf)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::container_host;
     use super::super::tests::{tree, write};
-    use super::*;
     use crate::database::embedded;
 
     const CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
@@ -59,7 +60,7 @@ mod tests {
     fn outside(files: &[(&str, &str)]) -> Option<String> {
         let (_dir, system) = tree();
         files.iter().for_each(|(path, text)| write(&system, path, text.as_bytes(), 0o755));
-        runtime_outside_path(&system, &embedded()).map(|path| path.display().to_string())
+        container_host(&system, &embedded(), None).runtime_outside_path.map(|path| path.display().to_string())
     }
 
     /// The same for CRI-O's own packages and these files.

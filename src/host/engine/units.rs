@@ -3,6 +3,7 @@
 use super::files::matching;
 use crate::compat::Engine;
 use crate::system::System;
+use crate::text::unquoted_words;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -217,18 +218,7 @@ fn replaced(word: Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
 
 /// The words of a line, without quotation marks.
 fn words(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
-    for c in line.chars() {
-        match (c, quote) {
-            ('"' | '\'', None) => quote = Some(c),
-            (c, Some(open)) if c == open => quote = None,
-            (c, None) if c.is_whitespace() => words.push(std::mem::take(&mut word)),
-            (c, _) => word.push(c),
-        }
-    }
-    words.push(word);
-    words.retain(|word| !word.is_empty());
-    words
+    unquoted_words(line, char::is_whitespace)
 }
 
 #[cfg(test)]
