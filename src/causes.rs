@@ -10,6 +10,7 @@ use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use std::fmt::{Display, Formatter};
 use std::path::Path;
 
+pub mod gpus;
 pub mod tree;
 pub mod xid;
 
@@ -176,12 +177,9 @@ pub fn install_signed(manager: Option<PackageManager>, package: &str, replaces: 
 }
 
 /// Makes the key that signs modules, as the distribution's DKMS needs it, and enrols it (GS301).
-pub fn make_key(by_hand: Option<&KeyByHand>) -> Remedy {
-    let usual = || (vec!["sudo dkms generate_mok".to_owned()], DKMS_KEY);
-    let (make, certificate) =
-        by_hand.map_or_else(usual, |by_hand| (by_hand.commands.clone(), by_hand.certificate.as_str()));
-    let Remedy { text, commands } = enrol_key(Path::new(certificate));
-    Remedy::new(text, make.into_iter().chain(commands))
+pub fn make_key(by_hand: &KeyByHand) -> Remedy {
+    let Remedy { text, commands } = enrol_key(Path::new(&by_hand.certificate));
+    Remedy::new(text, by_hand.commands.iter().cloned().chain(commands))
 }
 
 /// What somebody sees at the console when a key waits to be enrolled, and what they choose: the screens of shim's MokManager.
@@ -1062,10 +1060,8 @@ mod tests {
 
     #[test]
     fn a_remedy_is_a_line_for_a_shell() {
-        let shown = make_key(None).to_string();
-        assert!(shown.ends_with(
-            "console: sudo dkms generate_mok && sudo mokutil --import /var/lib/dkms/mok.pub && sudo reboot"
-        ));
+        let shown = enrol_key(Path::new(DKMS_KEY)).to_string();
+        assert!(shown.ends_with("console: sudo mokutil --import /var/lib/dkms/mok.pub && sudo reboot"), "{shown}");
         assert_eq!(Remedy::new("wait", [""; 0]).to_string(), "wait");
         let twice = Remedy::new("in two parts", ["sudo a", "sudo reboot", "sudo b", "sudo reboot"]);
         assert_eq!(twice.to_string(), "in two parts: sudo a && sudo reboot; after the reboot: sudo b && sudo reboot");

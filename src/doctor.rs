@@ -31,7 +31,7 @@ pub use fix::repairs;
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
 pub use sense::Sense;
 
-use crate::causes::{Remedy, tree};
+use crate::causes::{Remedy, gpus, tree};
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::Facts;
@@ -335,14 +335,20 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
     let mut verdicts = Vec::with_capacity(checks.len());
     while verdicts.len() < checks.len() {
         let (told, hear) = mpsc::channel();
-        let (rest, evidence) = (checks[verdicts.len()..].to_vec(), Arc::clone(evidence));
-        let worker = std::thread::spawn(move || {
+        let left = &checks[verdicts.len()..];
+        let (rest, shared) = (left.to_vec(), Arc::clone(evidence));
+        let worker = std::thread::Builder::new().spawn(move || {
             for check in rest {
-                if told.send(ended(&check, &evidence)).is_err() {
+                if told.send(ended(&check, &shared)).is_err() {
                     return;
                 }
             }
         });
+        // The system has no thread left, so this one runs them, without a limit.
+        let Ok(worker) = worker else {
+            verdicts.extend(left.iter().map(|check| ended(check, evidence)));
+            break;
+        };
         verdicts.extend(std::iter::from_fn(|| hear.recv_timeout(longest).ok()));
         if verdicts.len() < checks.len() {
             verdicts.push(error(&format!("the check did not end within {longest:?}: please report this bug")));
@@ -417,12 +423,12 @@ impl Report {
         of(Status::Fail).or_else(|| of(Status::Error)).or_else(|| of(Status::Warn))
     }
 
-    /// The report on a host with GPUs that are assumed: what it suggests to plan assumes them, too. `option` is `--gpu NAME`.
-    pub fn assuming(mut self, option: &str) -> Self {
+    /// The report on a host with GPUs that are assumed, if there are any: what it suggests to plan assumes them, too.
+    pub fn assuming(mut self, specs: &[String]) -> Self {
         let commands =
             self.checks.iter_mut().filter_map(|finding| finding.remediation.as_mut()).flat_map(|r| &mut r.commands);
         for command in commands {
-            *command = command.replacen("gpusetup plan", &format!("gpusetup plan {option}"), 1);
+            *command = gpus::command(command, specs);
         }
         self
     }

@@ -88,8 +88,15 @@ paths! {
     FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf",
 }
 
-/// Where systemd looks for units: the administrator's, and those of packages.
-pub const UNIT_FOLDERS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+/// Where systemd looks for units. A file replaces one of the same name in a later folder:
+/// <https://www.freedesktop.org/software/systemd/man/latest/systemd.unit.html>.
+pub const UNIT_FOLDERS: [&str; 5] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
 
 /// Where the unit of the daemon that gets licences for virtual GPUs may be; only guest drivers have it.
 pub const LICENCE_UNITS: [&str; 3] = [

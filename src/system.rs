@@ -27,7 +27,7 @@ mod summed;
 pub mod trust;
 mod usage;
 
-pub use cores::{cores, on_all_cores};
+pub use cores::{cores, in_parallel, on_all_cores};
 pub use directory::Directory;
 pub use editable::Editable;
 pub use program::{

@@ -18,7 +18,7 @@ use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::ProgressPrinter;
 use crate::system::{System, bug, output};
-use crate::text::{quoted, wrapped};
+use crate::text::wrapped;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -186,10 +186,7 @@ impl With<'_> {
         if let Some(path) = &options.report {
             self.hand_on(path, &system, &evidence)?;
         }
-        let mut report = examine(evidence, self.database, self.only);
-        if !options.host.gpu.is_empty() {
-            report = report.assuming(&format!("--gpu {}", quoted(&options.host.gpu.join(","))));
-        }
+        let report = examine(evidence, self.database, self.only).assuming(&options.host.gpu);
         Ok(match &options.host.root {
             Some(root) => report.in_tree(root),
             None => report,

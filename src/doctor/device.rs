@@ -5,7 +5,7 @@ use crate::gpus::patience;
 use crate::gpus::why_silent;
 use crate::host::{Facts, holders};
 use crate::nvidia::{self, Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, own};
-use crate::system::System;
+use crate::system::{System, in_parallel};
 use crate::version::AddOnVersion;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,12 +40,13 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     if let Some(why) = why_silent(system, facts) {
         return Readings::nothing(&why, cudnn);
     }
+    let nvml = Question::new(Library::Nvml, [nvidia::NVML]).limit(patience(facts, 10));
+    let nvml = || ask::<Nvml>(own(), &nvml);
     let (nvml, cuda) = std::thread::scope(|scope| {
-        let nvml = Question::new(Library::Nvml, [nvidia::NVML]).limit(patience(facts, 10));
-        let nvml = scope.spawn(move || ask::<Nvml>(own(), &nvml));
+        let nvml = in_parallel(scope, &nvml);
         let cuda = Question::new(Library::Cuda, ["libcuda.so.1"]).limit(patience(facts, 30));
         let cuda: Answer<Cuda> = ask(own(), &cuda);
-        (nvml.join().unwrap_or_else(|_| Answer::NotAsked("it was not asked".to_owned())), cuda)
+        (nvml.join().unwrap_or_else(|| Answer::NotAsked("it was not asked".to_owned())), cuda)
     });
     let computes = matches!(&cuda, Answer::Is(cuda) if cuda.computes());
     let convolution = cudnn.iter().map(|soname| {

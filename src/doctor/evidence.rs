@@ -42,10 +42,10 @@ use crate::compat::{
     AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, JetPack,
     Platform, Sxid, VersionRule, Xid,
 };
-use crate::host::{Block, Facts, Origin};
+use crate::host::{Block, Facts, Origin, container_host};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, Joined, Supply, distribution, known_card, own_platform, package_beside};
-use crate::system::{Ended, Output, Program, System};
+use crate::system::{Ended, Output, Program, System, in_parallel};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use driver::{
     dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages, module_before_boot,
@@ -54,6 +54,7 @@ use driver::{
 use loader::{cached, forward_compatible, loader_directories, resolved};
 use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -280,10 +281,13 @@ pub fn gather(
     let signer = senses.at(Sense::Signer, || signer(system, &facts));
     let main = database.add_on(AddOnId::CUDNN).map(|cudnn| main_libraries(&facts, cudnn)).unwrap_or_default();
     // The slow ones wait for other programs, so they run in parallel.
+    let told = || senses.at(Sense::Libraries, || device::told(system, &facts, &main));
+    let images = || senses.at(Sense::Images, || images(system, &facts, &denied));
+    let add_ons = || senses.at(Sense::AddOnVersions, || add_on_versions(system, database, &facts));
     let (images, add_ons, (nvcc, compiled), told) = std::thread::scope(|scope| {
-        let told = scope.spawn(|| senses.at(Sense::Libraries, || device::told(system, &facts, &main)));
-        let images = scope.spawn(|| senses.at(Sense::Images, || images(system, &facts, &denied)));
-        let add_ons = scope.spawn(|| senses.at(Sense::AddOnVersions, || add_on_versions(system, database, &facts)));
+        let told = in_parallel(scope, &told);
+        let images = in_parallel(scope, &images);
+        let add_ons = in_parallel(scope, &add_ons);
         let nvcc: BTreeMap<_, _> = senses.at(Sense::Nvcc, || {
             let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
             with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
@@ -294,6 +298,8 @@ pub fn gather(
     let (cudnn, add_ons) = add_ons;
     let dkms = senses.at(Sense::Dkms, || dkms(system));
     let told = told.unwrap_or_default();
+    // It starts the program of each engine.
+    let container_host = LazyCell::new(|| container_host(system, database, None));
     let distribution = distribution(database, &facts);
     let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
     let missing_packages = senses.at(Sense::DriverPackages, || {
@@ -353,8 +359,11 @@ pub fn gather(
             apt::apt(system, &sources.today.clone().unwrap_or_else(now))
         }),
         bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
-        containers: senses.at(Sense::Containers, || containers::containers(system, database)),
-        cluster: senses.at(Sense::Cluster, || sources.ready.map(|of| cluster::cluster(system, &facts, database, of))),
+        containers: senses
+            .at(Sense::Containers, || containers::containers(system, database, || LazyCell::force(&container_host))),
+        cluster: senses.at(Sense::Cluster, || {
+            sources.ready.map(|of| cluster::cluster(system, &facts, database, || LazyCell::force(&container_host), of))
+        }),
         given: senses.at(Sense::Given, || containers::given(system, &facts)),
         python: senses.at(Sense::Python, || Answer::Is(python::environments(system, &facts, database))),
         known_frameworks: Vec::new(),

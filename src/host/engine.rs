@@ -18,7 +18,7 @@ use self::low_level::runtime_outside_path;
 use super::Facts;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
 use crate::packages::{self, Versions};
-use crate::paths::STARTED_AT_BOOT;
+use crate::paths::{STARTED_AT_BOOT, UNIT_FOLDERS};
 use crate::system::{Node, Program, System, input};
 use crate::version::AddOnVersion;
 use base64::Engine as _;
@@ -242,7 +242,7 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
 }
 
 fn installed(system: &System, engine: &Engine, program: &str, read: &Configuration) -> InstalledEngine {
-    let has_unit = |unit: &&String| units::FOLDERS.iter().any(|folder| system.exists(Path::new(folder).join(unit)));
+    let has_unit = |unit: &&String| UNIT_FOLDERS.iter().any(|folder| system.exists(Path::new(folder).join(unit)));
     let of_distribution: Vec<_> = engine.packages.iter().filter_map(|packages| packages.names.first()).collect();
     let names: Vec<_> = engine.packages.iter().flat_map(|p| &p.names).chain(&engine.other_packages).collect();
     let recorded = record_of(system, &names).unwrap_or_default();

@@ -101,6 +101,8 @@ pub struct Runtimes {
     pub enables_cdi: bool,
     /// The files that it imports, as containerd names them: `/etc/containerd/conf.d/*.toml`. None if it does not say so.
     pub imports: Option<Vec<String>>,
+    /// The folder of the engine's state, if the file names it, as K3s' and RKE2's options do.
+    pub data_dir: Option<String>,
 }
 
 impl Runtimes {
@@ -181,12 +183,16 @@ impl Runtimes {
         struct Options {
             #[serde(rename = "default-runtime")]
             default_runtime: Option<String>,
+            #[serde(rename = "data-dir")]
+            data_dir: Option<String>,
         }
         let read: Option<Options> = yaml::read_texts(text).map_err(|e| match e.line {
             0 => ConfigError::new(e.problem),
             line => ConfigError::at(line as usize, e.column as usize, e.problem),
         })?;
-        Ok(Self { default: read.and_then(|options| options.default_runtime), ..Self::default() })
+        let of_options =
+            |read: Options| Self { default: read.default_runtime, data_dir: read.data_dir, ..Self::default() };
+        Ok(read.map(of_options).unwrap_or_default())
     }
 
     /// What a table says at any depth: where it stands differs between the versions of containerd's format.

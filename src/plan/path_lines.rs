@@ -1,7 +1,10 @@
 //! Lines by which guides had people put a toolkit on the search paths of their shells and of the loader. What names exactly a removed
 //! toolkit goes; a line that says more is changed where that is certain, and is otherwise left and named.
 
+mod first;
 mod whole;
+
+pub use first::first_on_path;
 
 use super::Act;
 use crate::host::{PathFile, Syntax};
@@ -286,9 +289,19 @@ fn uses(text: &str, homes: &BTreeSet<String>) -> bool {
         let before = text[..at].trim_end_matches('"').trim_end();
         !is_longer && !before.ends_with("-n") && !before.ends_with("-z")
     };
-    homes.iter().any(|name| {
-        [format!("${name}"), format!("${{{name}}}")].iter().any(|form| text.match_indices(form.as_str()).any(is_used))
-    })
+    homes.iter().any(|name| references(name).iter().any(|form| text.match_indices(form.as_str()).any(is_used)))
+}
+
+/// How a shell names the value of a variable: `$CUDA_HOME`, `${CUDA_HOME}`.
+fn references(name: &str) -> [String; 2] {
+    [format!("${name}"), format!("${{{name}}}")]
+}
+
+/// A line of a shell without the blanks and the `export` at its start.
+fn without_export(line: &str) -> &str {
+    let bare = line.trim_start();
+    let exported = bare.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t']));
+    exported.map_or(bare, str::trim_start)
 }
 
 fn is_of_name(c: char) -> bool {
@@ -315,9 +328,7 @@ struct Assignment<'a> {
 impl<'a> Assignment<'a> {
     /// Reads a line; none if it is anything else, or may be.
     fn read(line: &'a str, is_shell: bool) -> Option<Self> {
-        let bare = line.trim_start();
-        let exported = bare.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t'])).map(str::trim_start);
-        let assignment = if is_shell { exported.unwrap_or(bare) } else { bare };
+        let assignment = if is_shell { without_export(line) } else { line.trim_start() };
         let (name, rest) = assignment.split_once('=')?;
         if !is_name(name) {
             return None;
@@ -354,10 +365,7 @@ impl<'a> Assignment<'a> {
         if stays.len() == all.len() {
             return None;
         }
-        let is_itself = |element: &&str| {
-            element.is_empty()
-                || [format!("${}", self.name), format!("${{{}}}", self.name)].contains(&(*element).to_owned())
-        };
+        let is_itself = |element: &&str| element.is_empty() || references(self.name).contains(&(*element).to_owned());
         if stays.iter().all(is_itself) {
             let keeps_path = self.name != "PATH" || !stays.is_empty() || !tail.is_empty();
             return keeps_path.then_some(None);
@@ -396,8 +404,7 @@ fn split_tail<'a>(element: &'a str, name: &str) -> (&'a str, &'a str) {
 /// Whether an element is in one of these directories.
 fn is_in(element: &str, gone: &[PathBuf], homes: &BTreeSet<String>) -> bool {
     let by_variable = |name: &String| {
-        let forms = [format!("${name}"), format!("${{{name}}}")];
-        forms.iter().any(|form| {
+        references(name).iter().any(|form| {
             element.strip_prefix(form.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     };

@@ -370,9 +370,9 @@ pub fn not_unsigned(
         // Facts of older versions do not say whether shim is there.
         (Some(_), Some(_)) => Ok(()),
         (None, _) | (_, None) => {
-            let by_hand = distribution.and_then(|d| d.key_by_hand.as_ref());
+            let by_hand = || distribution?.key_by_hand.as_ref().map(causes::make_key);
             let signing = distribution.filter(|_| key.is_some());
-            let make = || signing.and_then(make_key).unwrap_or_else(|| causes::make_key(by_hand));
+            let make = || signing.and_then(make_key).or_else(by_hand).unwrap_or_else(make_usual_key);
             unsigned(path.map_or_else(make, causes::enrol_key))
         }
     }
@@ -419,15 +419,31 @@ fn name_key(facts: &Facts, given: &ModuleKey) -> causes::Remedy {
 /// Makes the key where the distribution's DKMS looks for it, and enrols it. Not every DKMS has a command for that.
 fn make_key(distribution: &Distribution) -> Option<causes::Remedy> {
     let signing = distribution.module_signing.as_ref()?;
-    let (key, certificate) = (Path::new(&signing.key), Path::new(&signing.certificate));
     let by_hand = &packages::of(distribution.package_manager).by_hand;
     let install = format!("sudo {} {}", by_hand.install, signing.packages.join(" "));
-    let folder = format!("sudo mkdir -p {}", key.parent()?.display());
-    let make = EnrollKey { certificate: certificate.to_owned(), makes: Some(key.to_owned()) }.openssl()?;
-    let make: Vec<_> = make.iter().map(|word| quoted(word)).collect();
-    let causes::Remedy { text, commands } = causes::enrol_key(certificate);
-    let before = [install, folder, format!("sudo {}", make.join(" "))];
-    Some(causes::Remedy::new(text, before.into_iter().chain(commands)))
+    let make = make_with_openssl(Path::new(&signing.key), Path::new(&signing.certificate));
+    let causes::Remedy { text, commands } = causes::enrol_key(Path::new(&signing.certificate));
+    Some(causes::Remedy::new(text, [install].into_iter().chain(make).chain(commands)))
+}
+
+/// Makes the key where DKMS looks for it unless configured, and enrols it: for releases whose DKMS the database does not know.
+fn make_usual_key() -> causes::Remedy {
+    let certificate = Path::new(causes::DKMS_KEY);
+    let causes::Remedy { commands, .. } = causes::enrol_key(certificate);
+    let text = "if `dkms --version` is 3.0.4 or newer (older ones do not sign), make the key that it signs with, enrol it, reboot, \
+                and confirm it at the console";
+    causes::Remedy::new(
+        text,
+        make_with_openssl(&certificate.with_extension("key"), certificate).into_iter().chain(commands),
+    )
+}
+
+/// The commands that make a key and its certificate.
+fn make_with_openssl(key: &Path, certificate: &Path) -> Vec<String> {
+    let folder = key.parent().map(|folder| format!("sudo mkdir -p {}", quoted_path(folder)));
+    let make = EnrollKey { certificate: certificate.to_owned(), makes: Some(key.to_owned()) }.openssl();
+    let make = make.map(|argv| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
+    folder.into_iter().chain(make.map(|openssl| format!("sudo {openssl}"))).collect()
 }
 
 /// The way to modules that the distribution signs for all of its kernels of a kind: only the lists tell their version, so without

@@ -2,6 +2,7 @@
 //! path and the shells' PATH. The last two name the link, so that one rename switches all of them.
 
 use super::context::{file_act, step};
+use super::path_lines::first_on_path;
 use super::settings::{loader_path, profile, rebuild_cache};
 use super::staying::default_not_run;
 use super::toolkit::link_to;
@@ -74,7 +75,7 @@ fn others_first(facts: &Facts, files: &PathFiles, chosen: &Toolkit, link: &Path)
     let mut warnings = Vec::new();
     for file in files.read.iter().filter(|file| is_read_later(file)) {
         for other in facts.toolkits.iter().filter(is_other) {
-            let Some(line) = line_before_path(file, &other.path) else { continue };
+            let Some(line) = first_on_path(file, &other.path) else { continue };
             let text = format!(
                 "{} (line {line}) puts CUDA {} before the default toolkit: shells that read it find that nvcc. Remove the line, \
                  or name {}/bin in it",
@@ -94,47 +95,6 @@ fn is_read_later(file: &PathFile) -> bool {
     let is_of_others = matches!(file.syntax, Some(Syntax::Environment | Syntax::Loader))
         || file.path.starts_with("/etc/environment.d");
     !is_of_others && (file.path.parent() != ours.parent() || file.path.as_path() > ours)
-}
-
-/// The first line that puts the programs of a toolkit before the PATH that there is.
-fn line_before_path(file: &PathFile, toolkit: &Path) -> Option<usize> {
-    let lines = || (1..).zip(file.text.lines());
-    // `/etc/profile` runs the files of its folder in the middle.
-    let is_profile = file.path == Path::new("/etc/profile");
-    let runs_folder = |(_, line): &(usize, &str)| is_profile && line.contains("/etc/profile.d");
-    let first = lines().filter(runs_folder).last().map_or(0, |(number, _)| number);
-    let mut names = vec![toolkit.display().to_string()];
-    for (number, line) in lines().filter(|(_, line)| !line.trim_start().starts_with('#')) {
-        if number > first && puts_first(line, &names) {
-            return Some(number);
-        }
-        let bare = line.trim_start();
-        let Some((variable, value)) = bare.strip_prefix("export ").unwrap_or(bare).split_once('=') else { continue };
-        let uses = [format!("${variable}"), format!("${{{variable}}}")];
-        names.retain(|name| !uses.contains(name));
-        if names.iter().any(|name| name.as_str() == value.trim_end().trim_matches(['"', '\''])) {
-            names.extend(uses);
-        }
-    }
-    None
-}
-
-/// Whether a line of a shell puts the programs of a directory with one of these names first:
-/// `PATH=/usr/local/cuda-12.4/bin:$PATH`, `pathmunge /usr/local/cuda-12.4/bin`.
-fn puts_first(line: &str, names: &[String]) -> bool {
-    let is_first = |before: &str, after: &str| {
-        let is_whole = !after.starts_with(|c: char| c.is_ascii_alphanumeric() || "._-/".contains(c));
-        let is_assigned = before.rsplit_once("PATH=").is_some_and(|(start, value)| {
-            let is_at_start = value.is_empty() || value.ends_with([':', '"', '\'']);
-            let is_other_list = start.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-            is_at_start && !is_other_list && !value.contains([' ', ';']) && !value.contains("PATH")
-        });
-        is_whole && (is_assigned || before.trim_start() == "pathmunge " && !after.contains("after"))
-    };
-    names
-        .iter()
-        .map(|name| format!("{name}/bin"))
-        .any(|bin| line.match_indices(bin.as_str()).any(|(at, _)| is_first(&line[..at], &line[at + bin.len()..])))
 }
 
 /// The warning if the default toolkit is outside of the prefix, and no other link than the one that is switched leads to it.
@@ -232,13 +192,14 @@ mod tests {
         let line = |path: &str, text: &str| {
             let (path, text) = (path.into(), text.to_owned());
             let file = PathFile { path, owner: 0, text, syntax: Some(Syntax::Shell), is_private: false };
-            line_before_path(&file, Path::new("/usr/local/cuda-12.4")).filter(|_| is_read_later(&file))
+            first_on_path(&file, Path::new("/usr/local/cuda-12.4")).filter(|_| is_read_later(&file))
         };
         for (text, found) in [
             ("export PATH=/usr/local/cuda-12.4/bin:$PATH\n", Some(1)),
             ("x\nPATH=\"/usr/local/cuda-12.4/bin${PATH:+:${PATH}}\"\n", Some(2)),
             ("pathmunge /usr/local/cuda-12.4/bin\n", Some(1)),
             ("export CUDA_HOME=/usr/local/cuda-12.4\nCUDA_PATH=$CUDA_HOME\nPATH=${CUDA_PATH}/bin:$PATH\n", Some(3)),
+            ("export\tCUDA_HOME=/usr/local/cuda-12.4\nPATH=$CUDA_HOME/bin:$PATH\n", Some(2)),
             ("CUDA_HOME=/usr/local/cuda-12.4\nCUDA_HOME=/opt/x\nPATH=$CUDA_HOME/bin:$PATH\n", None),
             ("PATH=$PATH:/usr/local/cuda-12.4/bin\n", None),
             ("pathmunge /usr/local/cuda-12.4/bin after\n", None),

@@ -1,7 +1,7 @@
 //! NVSwitches, which connect the GPUs of a host beyond the PCI bus, and the companions that they need.
 
 use crate::compat::{Companion, Database, Distribution, DriverOffer, Fabric, PciDevice, VersionRule};
-use crate::host::{Facts, InstalledCompanion, MachineKind};
+use crate::host::{Facts, Gpu, InstalledCompanion, MachineKind};
 use crate::packages::upstream;
 use crate::version::DriverVersion;
 
@@ -46,13 +46,16 @@ impl<'a> Joined<'a> {
 
 /// Whether the GPUs imply switches although none was seen. On a real host, switches on the PCI bus would have been seen.
 fn shows(database: &Database, fabric: &Fabric, facts: &Facts) -> bool {
-    let is_joined = |id: &str| device(id).is_some_and(|id| fabric.gpus.contains(&id));
-    let of_boards = || facts.gpus.iter().filter(|g| is_joined(&g.pci_id));
+    let among = |ids: &[PciDevice], gpu: &Gpu| device(&gpu.pci_id).is_some_and(|id| ids.contains(&id));
+    let of_boards: Vec<_> = facts.gpus.iter().filter(|gpu| among(&fabric.gpus, gpu)).collect();
+    if matches!(of_boards[..], [only] if among(&fabric.unjoined_if_single, only)) {
+        return false;
+    }
     let on_bus = database.nvswitches.iter().any(|bridge| bridge.generation == fabric.generation);
-    let assumed = of_boards().filter(|g| g.assumed).count();
+    let assumed = of_boards.iter().filter(|gpu| gpu.assumed).count();
     // A virtual machine with a part of a board has its NVLinks set up by its host.
     let least = if facts.machine.kind == MachineKind::Virtual { fabric.gpus_per_board } else { 1 };
-    if on_bus { assumed >= fabric.gpus_per_board } else { of_boards().count() >= least }
+    if on_bus { assumed >= fabric.gpus_per_board } else { of_boards.len() >= least }
 }
 
 fn device(pci_id: &str) -> Option<PciDevice> {

@@ -442,6 +442,11 @@ distributions:
         ("needs: [weaver, thread]", "needs: [weaver, yarn]", &["fabrics 3: needs: yarn is not a companion"]),
         ("needs: [weaver, thread]", "needs: [thread]", &["fabrics 3: needs", "follows the driver's"]),
         ("gpus_per_board: 8", "gpus_per_board: 8\n    elsewhere: [weaver]", &["elsewhere: weaver is needed"]),
+        (
+            "gpus_per_board: 8",
+            "gpus_per_board: 8\n    unjoined_if_single: [\"2331\"]",
+            &["unjoined_if_single: 2331 is not one of the gpus"],
+        ),
         ("generation: 3, sources", "generation: 4, sources", &["nvswitches 22a3: generation: 4 is not the generation"]),
         ("[{name: thread, sources: [notes]}]", "[]", &["companions thread: packages: no repository offers it"]),
         ("name: \"weaver-{branch}\"", "name: \"weaver-{major}\"", &["weaver-{major} has a placeholder other"]),

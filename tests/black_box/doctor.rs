@@ -37,6 +37,16 @@ fn json_is_as_the_schema_says() {
 }
 
 #[test]
+fn a_system_that_has_no_thread_left_gets_the_same_report() {
+    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
+    // No system has the memory for such a stack.
+    let mut command = program();
+    command.env("RUST_MIN_STACK", "1000000000000000").args(["doctor", "--root"]).arg(tree.path());
+    let ran = Ran::of(command.output().expect("gpusetup runs"));
+    assert_eq!((ran.out, ran.code), (tree.run(&["doctor"]).out, 20), "{}", ran.err);
+}
+
+#[test]
 fn a_bug_costs_only_the_checks_that_need_the_part_with_the_bug() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
     let doctor = |bugs: &str, more: &[&str]| {
@@ -340,4 +350,6 @@ fn what_it_suggests_is_for_the_gpus_that_were_named() {
     let report: Value = serde_json::from_str(&ran.out).expect("JSON");
     let command = text(&report, "/checks/0/remediation/commands/0");
     assert!(command.starts_with("gpusetup plan --root ") && command.ends_with(" --gpu a100"), "{command}");
+    let ran = tree.run(&["doctor", "--gpu", "a100,rtx 3090", "GS501"]);
+    assert!(ran.out.contains(" --gpu a100 --gpu 'rtx 3090'\n"), "{}", ran.out);
 }

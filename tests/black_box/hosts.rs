@@ -583,6 +583,11 @@ fn joined_gpus_need_what_starts_their_switches() {
         assert_eq!(driver_packages(&plan).contains(&"nvidia-fabricmanager-595"), is_joined, "{gpu}");
     }
     let tree = Tree::ubuntu_24_04().arch(183);
+    for (gpu, is_joined) in [("dgx station gb300", false), ("gb300 nvl72", true), ("gb200", true)] {
+        let plan = tree.run(&["plan", "--json", "--gpu", gpu]).json();
+        assert_eq!(driver_packages(&plan).contains(&"nvidia-imex-595"), is_joined, "{gpu}: {plan}");
+        assert_eq!(warnings(&plan, "GS801").is_empty(), !is_joined, "{gpu}");
+    }
     let grace = tree.run(&["plan", "--json", "--gpu", "gb200x4"]).json();
     assert_eq!(grace["selection"]["driver"]["version"], "595.91.07", "Ubuntu's 595.99.02 has no IMEX");
     assert!(driver_packages(&grace).contains(&"nvidia-imex-595"), "{grace}");

@@ -142,7 +142,9 @@ fn a_driver_that_is_yet_to_come_brings_a_daemon_that_stops_meanwhile() {
     let daemon = |act: &&&Value| act["argv"].to_string().contains("nvidia-persistenced.service");
     assert_eq!(runs.iter().filter(daemon).count(), 2, "{runs:?}");
     let folders = runs[0]["if_there"].as_array().expect("its files");
-    assert!(folders.iter().any(|path| path == "/usr/lib/systemd/system/nvidia-persistenced.service"), "{folders:?}");
+    for folder in ["/usr/local/lib/systemd/system", "/usr/lib/systemd/system"] {
+        assert!(folders.iter().any(|path| *path == format!("{folder}/nvidia-persistenced.service")), "{folders:?}");
+    }
     let script = plan("sh").out;
     let line = script.lines().find(|line| line.contains("stop nvidia-persistenced")).expect("a line");
     assert!(line.starts_with("if [ -e /etc/systemd/system/nvidia-persistenced.service ] || "), "{line}");

@@ -5,10 +5,10 @@
 use crate::fleet::{Fleet, is_nvidias};
 use gpusetup::compat::{
     AddOnArtifact, AddOnId, BranchKind, CompanionId, CudaRelease, Database, Distribution, DriverArtifact, DriverBranch,
-    DriverVariant, Fabric, Maturity, ModuleFlavour,
+    DriverVariant, Fabric, Maturity, ModuleFlavour, PciDevice,
 };
 use gpusetup::database::embedded;
-use gpusetup::host::{Facts, Origin, SecureBoot, Toolkit};
+use gpusetup::host::{Facts, Gpu, Origin, SecureBoot, Toolkit};
 use gpusetup::resolve::{Method, Prefer, Request, Selection, resolve};
 use gpusetup::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
 use std::collections::BTreeMap;
@@ -243,9 +243,11 @@ fn companion(name: &str) -> CompanionId {
 }
 
 fn has_gpus_of(db: &Database, facts: &Facts, fabric: fn(&Fabric) -> bool) -> bool {
-    let gpus = db.fabrics.iter().filter(|f| fabric(f)).flat_map(|f| &f.gpus);
-    let ids: Vec<_> = gpus.map(|id| format!("10de:{id}")).collect();
-    facts.gpus.iter().any(|g| ids.contains(&g.pci_id))
+    let among = |ids: &[PciDevice], gpu: &Gpu| ids.iter().any(|id| gpu.pci_id == format!("10de:{id}"));
+    db.fabrics.iter().filter(|f| fabric(f)).any(|f| {
+        let joined: Vec<_> = facts.gpus.iter().filter(|g| among(&f.gpus, g)).collect();
+        joined.len() > 1 || joined.iter().any(|g| !among(&f.unjoined_if_single, g))
+    })
 }
 
 /// Whether the archive went on to another version of Fabric Manager (or IMEX in a rack) than the installed driver needs, and the

@@ -211,6 +211,8 @@ fn a_refusal_names_commands_that_the_release_has() {
         ),
         ("ubuntu-24.04", &Value::Null, "-out /var/lib/shim-signed/mok/MOK.der && sudo mokutil --import"),
         ("debian-12", &Value::Null, "-keyout /var/lib/dkms/mok.key -out /var/lib/dkms/mok.pub"),
+        ("amazon-linux-2023", &firmware, "-out /var/lib/dkms/mok.pub && sudo mokutil --import /var/lib/dkms/mok.pub"),
+        ("azure-linux-3", &firmware, "if `dkms --version` is 3.0.4 or newer (older ones do not sign), make the key"),
         ("sles-15", &firmware, "nvidia-open-driver-G07-signed-cuda-kmp-default): fetch the package lists (sudo zypper"),
         ("opensuse-leap-15", &firmware, "nvidia-open-driver-G07-signed-cuda-kmp-default): fetch the package lists"),
     ] {

@@ -1,6 +1,7 @@
 //! What the command line or a file says the GPUs are to become.
 
 use super::super::Problem;
+use crate::causes::gpus;
 use crate::exit::Exit;
 use crate::mig::{Board, Entry, Geometry, Layout, LayoutError, LayoutFile, Shortage, Wanted, fit, nearest};
 use crate::system::input;
@@ -181,7 +182,7 @@ impl Task {
 fn which(board: Option<&Board>, specs: &[String]) -> String {
     match board {
         Some(board) if specs.is_empty() => format!(" --device {}", board.index),
-        _ => specs.iter().map(|spec| format!(" --gpu {}", quoted(spec))).collect(),
+        _ => gpus::options(specs),
     }
 }
 

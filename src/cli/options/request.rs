@@ -3,6 +3,7 @@
 use super::super::Problem;
 use super::super::settings::SettingsOptions;
 use super::HostOptions;
+use crate::causes;
 use crate::compat::{AddOnId, Database, EngineId, ModuleFlavour};
 use crate::database::age;
 use crate::exit::Exit;
@@ -214,11 +215,6 @@ fn whole_ranges<'p>(parts: impl Iterator<Item = &'p str>) -> Vec<String> {
     all
 }
 
-/// The options of a command that name these GPUs again.
-fn of_gpus(gpus: &[String]) -> String {
-    gpus.iter().map(|gpu| format!(" --gpu {}", quoted(gpu))).collect()
-}
-
 impl RequestOptions {
     /// The day that is planned for.
     fn today(&self) -> String {
@@ -274,7 +270,7 @@ impl RequestOptions {
         if leaves_out && !further.is_empty() {
             let named = texts.iter().find(|text| *text != "none").map_or("none", |text| text);
             return Err(Problem::usage("--cuda: `none` leaves the toolkit out, but another --cuda names one")
-                .attempt(format!("gpusetup plan{} --cuda {}", of_gpus(gpus), quoted(named))));
+                .attempt(format!("gpusetup plan{} --cuda {}", causes::gpus::options(gpus), quoted(named))));
         }
         Ok((first, further))
     }
@@ -310,7 +306,7 @@ impl RequestOptions {
         let Some((option, _)) = engine.clone().or(user.clone()) else { return Ok(None) };
         let options = engine.into_iter().chain(user);
         let options: String = options.map(|(option, value)| format!(" {option} {}", quoted(&value))).collect();
-        let again = format!("gpusetup plan --profile {CONTAINER_HOST}{options}{}", of_gpus(gpus));
+        let again = format!("gpusetup plan --profile {CONTAINER_HOST}{options}{}", causes::gpus::options(gpus));
         Err(Problem::usage(format!("{option} is for --profile {CONTAINER_HOST}")).attempt(again))
     }
 

@@ -70,7 +70,7 @@ fn enrol(seen: &Evidence) -> causes::Remedy {
     let by_hand = seen.distribution.as_ref().and_then(|known| known.key_by_hand.as_ref());
     match by_hand.filter(|_| present(seen).is_none()) {
         _ if waits => causes::confirm_key(),
-        Some(by_hand) => causes::make_key(Some(by_hand)),
+        Some(by_hand) => causes::make_key(by_hand),
         None => causes::enrol_key(&certificate),
     }
 }

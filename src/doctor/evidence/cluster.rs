@@ -5,7 +5,7 @@ use super::{Answer, ask, ask_or, names, text};
 use crate::cluster;
 use crate::compat::{Database, Engine, EngineForm};
 use crate::gpus::{patience, why_silent};
-use crate::host::{Facts, Runtimes, container_host};
+use crate::host::{ContainerHost, Facts, Runtimes};
 use crate::nvidia::{self, GpuTable, Library, Question, own};
 use crate::plan::serves_no_pods;
 use crate::system::{Output, System};
@@ -97,10 +97,16 @@ pub struct Slurm {
     pub folder: Option<PathBuf>,
 }
 
-/// Looks for a scheduler.
-pub fn cluster(system: &System, facts: &Facts, database: &Database, scheduler: Scheduler) -> Cluster {
+/// Looks for a scheduler. `host` starts the programs of container engines, and is asked only for Kubernetes.
+pub fn cluster<'h>(
+    system: &System,
+    facts: &Facts,
+    database: &Database,
+    host: impl FnOnce() -> &'h ContainerHost,
+    scheduler: Scheduler,
+) -> Cluster {
     match scheduler {
-        Scheduler::Kubernetes => Cluster::Kubernetes(kubernetes(system, database)),
+        Scheduler::Kubernetes => Cluster::Kubernetes(kubernetes(system, database, host())),
         Scheduler::Slurm => Cluster::Slurm(slurm(system, facts)),
     }
 }
@@ -116,14 +122,14 @@ fn has_snap(system: &System, command: &str) -> bool {
     system.link_target(Path::new("/snap/bin").join(command)).is_some()
 }
 
-fn kubernetes(system: &System, database: &Database) -> Kubernetes {
+fn kubernetes(system: &System, database: &Database, host: &ContainerHost) -> Kubernetes {
     let agent = ["kubelet", "k3s", "rke2", "k0s"].into_iter().find(|program| has(system, program));
     let agent = agent.or_else(|| has_snap(system, "microk8s").then_some("microk8s"));
     let runtimes = ["containerd", "crio", "cri-dockerd"].into_iter().filter(|program| has(system, program));
     // These bring containerd, and use no other one.
     let own = agent.filter(|agent| *agent != "kubelet");
     let is_used = |engine: &&Engine| runs_pods(system, engine) && own.is_none_or(|agent| agent == engine.id.as_str());
-    let found = container_host(system, database, None).engines;
+    let found = &host.engines;
     let (mut no_pods_by, mut configured, mut missing) = (None, Vec::new(), Vec::new());
     for engine in database.engines.iter().filter(is_used) {
         let version = found.iter().find(|found| found.id == engine.id).and_then(|found| found.version);
@@ -339,6 +345,7 @@ fn setting(lines: &[String], name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::database::embedded;
+    use crate::host::container_host;
 
     /// A node with these files, and containerd in this version.
     fn node(containerd: &str, files: &[(&str, &str)]) -> Kubernetes {
@@ -350,7 +357,8 @@ mod tests {
             system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
             system.write(path, text.as_bytes(), 0o755).expect("written");
         }
-        kubernetes(&system, &embedded())
+        let database = embedded();
+        kubernetes(&system, &database, &container_host(&system, &database, None))
     }
 
     const MAIN: &str = "/etc/containerd/config.toml";

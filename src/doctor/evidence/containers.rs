@@ -3,8 +3,7 @@
 use super::{Answer, ask, cdi, names, text};
 use crate::compat::{Database, Engine, EngineForm};
 use crate::host::{
-    BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes, container_host,
-    files_read, parts,
+    BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes, files_read, parts,
 };
 use crate::paths::STARTED_AT_BOOT;
 use crate::plan::runtimes_read;
@@ -142,8 +141,8 @@ pub struct Coherent {
     pub mode: String,
 }
 
-/// The container engines of the host.
-pub fn containers(system: &System, database: &Database) -> Containers {
+/// The container engines of the host. `host` starts their programs, and is asked only if there is an engine.
+pub fn containers<'h>(system: &System, database: &Database, host: impl FnOnce() -> &'h ContainerHost) -> Containers {
     let programs = |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
     let has = |name: &str| programs(name).iter().any(|p| system.exists(p));
     let snap = system.exists("/snap/bin/docker");
@@ -160,7 +159,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     if engines.is_empty() {
         return Containers::default();
     }
-    let host = container_host(system, database, None);
+    let host = host();
     let (mut daemon_json, mut runtimes, mut named) = (None, Vec::new(), Vec::new());
     for (form, file) in configurations(system, database) {
         let is_docker = form == EngineForm::DaemonJson;
@@ -180,8 +179,8 @@ pub fn containers(system: &System, database: &Database) -> Containers {
     let specs = cdi::specs(system, database);
     Containers {
         engines,
-        broken: broken(system, database, &host),
-        crio_lacks_runtime: crio_lacks_runtime(database, &host),
+        broken: broken(system, database, host),
+        crio_lacks_runtime: crio_lacks_runtime(database, host),
         has_toolkit,
         daemon: docker.and_then(|program| docker_daemon(system, &program, &named)),
         toolkit_version: programs("nvidia-ctk").iter().find(|p| system.exists(p)).and_then(|p| version(system, p)),
@@ -191,7 +190,7 @@ pub fn containers(system: &System, database: &Database) -> Containers {
         // The GPU Operator's toolkit has another configuration.
         runtime_outside_path: host.runtime_outside_path.clone().filter(|_| has_toolkit),
         writes_spec_at_boot: writes_spec_at_boot(system, database),
-        old_cdi_readers: old_cdi_readers(database, &host, &specs),
+        old_cdi_readers: old_cdi_readers(database, host, &specs),
         misnamed_specs: cdi::misnamed(system),
         specs,
     }
@@ -402,6 +401,12 @@ fn option(configuration: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::database::embedded;
+    use crate::host::container_host;
+
+    fn containers(system: &System, database: &Database) -> Containers {
+        let host = container_host(system, database, None);
+        super::containers(system, database, || &host)
+    }
 
     #[test]
     fn a_container_says_what_it_asks_for() {
@@ -427,7 +432,8 @@ mod tests {
         let (system, database) = (System::at(tree.path()), embedded());
         let write = |path: &str, text: &str| write(&system, path, text);
         write("/etc/docker/daemon.json", "{ not JSON");
-        assert_eq!(containers(&system, &database), Containers::default(), "no engine, no word");
+        let none = super::containers(&system, &database, || panic!("no engine is asked"));
+        assert_eq!(none, Containers::default(), "no engine, no word");
         write("/usr/bin/docker", "");
         assert!(containers(&system, &database).daemon_json.is_some());
         let runtimes =

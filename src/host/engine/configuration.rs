@@ -20,6 +20,8 @@ pub(super) struct Configuration {
     runtimes: BTreeMap<String, (PathBuf, Option<String>)>,
     /// The runtime of containers that name none, and the file that says so.
     default: Option<(String, PathBuf)>,
+    /// The folder of the engine's state, if something names it.
+    data_dir: Option<String>,
     /// The files that the engine reads, in its order, without those that they import.
     pub(super) files: Vec<PathBuf>,
     /// Those of them that exist, and the files that they import.
@@ -159,7 +161,10 @@ impl Configuration {
     /// NVIDIA's, they do not start without it.
     fn add_templates(&mut self, system: &System, engine: &Engine) {
         let by_option = self.default.clone();
-        for (path, found) in templates::read(system, engine) {
+        let folder = self.data_dir.as_deref().filter(|folder| folder.starts_with('/'));
+        let folder = folder.map(|folder| folder.trim_end_matches('/'));
+        let paths = engine.templates.iter().map(|path| instead(path, engine.data_dir.as_ref(), folder));
+        for (path, found) in templates::read(system, &paths.collect::<Vec<_>>()) {
             match found {
                 Ok(found) => self.add(engine, &path, found),
                 Err(e) => self.add_broken(engine, path, &e),
@@ -176,6 +181,7 @@ impl Configuration {
         let of_file = |(name, program)| (name, (path.to_owned(), program));
         self.runtimes.extend(found.programs.into_iter().map(of_file));
         self.default = found.default.map(|name| (name, path.to_owned())).or(self.default.take());
+        self.data_dir = found.data_dir.or(self.data_dir.take());
     }
 
     fn add_start(&mut self, engine: &Engine, start: &Start) {
@@ -188,6 +194,11 @@ impl Configuration {
         if let Some((file, name)) = start.values(&options.default_runtime).pop() {
             self.default = Some((name.to_owned(), file.to_owned()));
         }
+        // K3s takes what its files say for options, which count more than a variable.
+        let (flags, variables): (Vec<String>, Vec<String>) =
+            options.data_dir.iter().cloned().partition(|name| name.starts_with('-'));
+        let folder = |names: &[String]| start.values(names).pop().map(|(_, folder)| folder.to_owned());
+        self.data_dir = folder(&flags).or(self.data_dir.take()).or_else(|| folder(&variables));
     }
 
     /// The runtimes that start NVIDIA's programs. An engine of unknown version may use any of its built-in defaults, so each counts.
@@ -507,6 +518,32 @@ mod tests {
             let runc =
                 "[plugins.cri.containerd.runtimes.runc.options]\nBinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
             assert_eq!(of(&[(newer, runc)]), found(engine, "runc", Some(newer)));
+        }
+    }
+
+    #[test]
+    fn the_templates_of_k3s_and_rke2_are_in_the_folder_of_their_state() {
+        let default = "[plugins.cri.containerd]\ndefault_runtime_name = \"nvidia\"\n";
+        for (engine, variable) in [("k3s", "K3S_DATA_DIR"), ("rke2", "RKE2_DATA_DIR")] {
+            let program = format!("/usr/local/bin/{engine}");
+            let name = if engine == "k3s" { "k3s.service" } else { "rke2-server.service" };
+            let unit_file = format!("/etc/systemd/system/{name}");
+            let config = format!("/etc/rancher/{engine}/config.yaml");
+            let template = |folder: &str| format!("{folder}/agent/etc/containerd/config-v3.toml.tmpl");
+            let (usual, there) = (template(&format!("/var/lib/rancher/{engine}")), template("/data/x"));
+            let of = |options: &str, setting: &str, yaml: &str, file: &str| {
+                let unit = format!("[Service]\n{setting}\nExecStart={program} server {options}\n");
+                let files = [(unit_file.as_str(), unit.as_str()), (config.as_str(), yaml), (file, default)];
+                runtimes(&[program.as_str()], &files)
+            };
+            let expected = found(engine, "nvidia", Some(&there));
+            assert_eq!(of("--data-dir /data/x/", "", "", &there), expected);
+            assert_eq!(of("-d /data/x", "", "data-dir: /data/y\n", &there), expected, "the option counts more");
+            assert_eq!(of("", "", "data-dir: /data/x\n", &there), expected);
+            assert_eq!(of("", &format!("Environment={variable}=/data/x"), "", &there), expected);
+            assert_eq!(of("", &format!("Environment={variable}=/data/y"), "data-dir: /data/x\n", &there), expected);
+            assert_eq!(of("", "", "data-dir: /data/x\n", &usual), [], "nothing reads it");
+            assert_eq!(of("", "", "", &there), []);
         }
     }
 

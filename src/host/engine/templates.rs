@@ -1,16 +1,17 @@
 //! The templates of containerd's configuration, which K3s and RKE2 fill in whenever they start.
 
 use super::files::matching;
-use crate::compat::{Engine, EngineForm};
+use crate::compat::EngineForm;
 use crate::host::engine_config::{ConfigError, Runtimes};
 use crate::system::System;
 use std::path::{Path, PathBuf};
 
-/// What the template of an engine and the files that it imports say of runtimes, in the order in which they count.
-pub(super) fn read(system: &System, engine: &Engine) -> Vec<(PathBuf, Result<Runtimes, ConfigError>)> {
-    let first_there = engine.templates.iter().find(|path| system.exists(path));
+/// What the template of an engine and the files that it imports say of runtimes, in the order in which they count. It reads the
+/// first of `templates` that exists.
+pub(super) fn read(system: &System, templates: &[String]) -> Vec<(PathBuf, Result<Runtimes, ConfigError>)> {
+    let first_there = templates.iter().find(|path| system.exists(path));
     // Without one, the engine has its own, of the same generation as the first.
-    let Some(template) = first_there.or(engine.templates.first()) else { return Vec::new() };
+    let Some(template) = first_there.or(templates.first()) else { return Vec::new() };
     let text = system.read_text(template).ok().flatten();
     let folder = format!("{}.d", template.strip_suffix(".tmpl").unwrap_or(template));
     let is_imported = text.as_deref().is_none_or(|text| imports(text, Path::new(&folder)));

@@ -2,19 +2,11 @@
 
 use super::files::matching;
 use crate::compat::Engine;
+use crate::paths::UNIT_FOLDERS;
 use crate::system::System;
 use crate::text::unquoted_words;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Where systemd looks for units. A file replaces one of the same name in a later folder.
-pub(super) const FOLDERS: [&str; 5] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
 
 /// A text, and the file that has it.
 #[derive(Debug, Clone)]
@@ -133,9 +125,9 @@ impl Unit {
 
 /// The files of a unit, in the order in which they count.
 fn files_of(system: &System, unit: &str) -> Vec<PathBuf> {
-    let own = FOLDERS.iter().map(|folder| Path::new(folder).join(unit)).find(|path| system.exists(path));
+    let own = UNIT_FOLDERS.iter().map(|folder| Path::new(folder).join(unit)).find(|path| system.exists(path));
     let folders = part_folders(unit);
-    let places = folders.iter().flat_map(|name| FOLDERS.iter().map(move |folder| Path::new(folder).join(name)));
+    let places = folders.iter().flat_map(|name| UNIT_FOLDERS.iter().map(move |folder| Path::new(folder).join(name)));
     let mut parts = BTreeMap::new();
     for folder in places {
         let names = system.list(&folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf"));

@@ -1,9 +1,9 @@
 //! What one subject is, in labelled paragraphs: the same for a check, an exit code, a GPU, an error number and a term.
 
-use crate::causes::tree;
+use crate::causes::{gpus, tree};
 use crate::render::Paint;
 use crate::resolve::{PythonCommand, PythonPackage};
-use crate::text::{padded, quoted, wrapped};
+use crate::text::{padded, wrapped};
 use crate::translation::Translation;
 use crate::translation::words::AND_MORE;
 use serde::Serialize;
@@ -59,9 +59,8 @@ impl Article {
 
     /// With commands that plan for these GPUs.
     pub fn for_gpus(mut self, specs: &[String]) -> Self {
-        let named: Vec<_> = specs.iter().map(|spec| format!(" --gpu {}", quoted(spec))).collect();
         for command in self.run.iter_mut().filter(|command| command.starts_with("gpusetup plan ")) {
-            *command = command.replacen("gpusetup plan", &format!("gpusetup plan{}", named.concat()), 1);
+            *command = gpus::command(command, specs);
         }
         self
     }

@@ -315,6 +315,9 @@ fn hardware(database: &Database, c: &mut Checker) {
         if f.gpus_per_board < 2 {
             c.wrong(&record, "gpus_per_board", "must be at least 2");
         }
+        for gpu in f.unjoined_if_single.iter().filter(|gpu| !f.gpus.contains(*gpu)) {
+            c.wrong(&record, "unjoined_if_single", format!("{gpu} is not one of the gpus"));
+        }
         needs_of_fabric(database, f, &record, c);
     }
     c.unique("sxids", "sxid", database.sxids.iter().map(|x| x.sxid.to_string()));
@@ -377,6 +380,11 @@ fn engines(database: &Database, c: &mut Checker) {
                 "option_files",
                 "goes with the forms detects and cdi: others have config or other_configs",
             );
+        }
+        if let Some(folder) = &engine.data_dir
+            && engine.templates.iter().any(|path| !path.starts_with(folder))
+        {
+            c.wrong(&record, "data_dir", "does not begin the paths of the templates");
         }
         if !engine.default_runtimes.is_sorted_by_key(|of| of.since) {
             c.wrong(&record, "default_runtimes", "is not in the order of the versions");

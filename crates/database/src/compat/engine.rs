@@ -59,6 +59,9 @@ pub struct Engine {
     /// own imports the files of a folder, `config-v3.toml.d` for `config-v3.toml.tmpl`.
     #[serde(default)]
     pub templates: Vec<String>,
+    /// The folder of its state, which has the templates, unless one of its options names another.
+    #[serde(default)]
+    pub data_dir: Option<String>,
     /// What its command line and its environment say in place of its files.
     #[serde(default)]
     pub start_options: StartOptions,
@@ -141,6 +144,9 @@ pub struct StartOptions {
     /// Runtimes with their programs: `name=program`, or `name:program:folder`, several with commas between them.
     #[serde(default)]
     pub runtimes: Vec<String>,
+    /// The folder of its state.
+    #[serde(default)]
+    pub data_dir: Vec<String>,
 }
 
 /// The runtime of containers that name none, if nothing else says so.

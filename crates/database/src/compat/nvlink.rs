@@ -84,6 +84,9 @@ pub struct Fabric {
     pub gpus: Vec<PciDevice>,
     /// The number of GPUs on a board. Boards with fewer may have no NVSwitches.
     pub gpus_per_board: usize,
+    /// Those of the GPUs that also come in hosts of one GPU, without NVSwitches.
+    #[serde(default)]
+    pub unjoined_if_single: Vec<PciDevice>,
     /// A text in the vital product data of the InfiniBand devices that manage the NVSwitches. If set, the switches are not on
     /// the PCI bus, and all boards with these GPUs have them.
     #[serde(default)]
