@@ -8,6 +8,7 @@ use super::{Failure, reserve};
 use crate::operation::undo::Undo;
 use crate::operation::{Operation, Run, remove};
 use crate::system::System;
+use std::path::Path;
 
 /// Undoes what a run before this one began and did not end: it was killed, or the power was cut. What is half there
 /// cannot be told from what is there, so this comes before any look at the host.
@@ -165,10 +166,8 @@ fn take_back(
         for way in owned.undo.iter().filter(|way| matches!(way, Undo::Restart { .. })) {
             left.extend(way.perform(on).map_err(|e| owned.failed(&e))?);
         }
+        left.extend(owned.make_again(on)?);
         all_left.extend(left.iter().cloned());
-        if let Some(Operation::Run(run)) = &owned.operation {
-            run.perform(on, None, &mut |_| {}).map_err(|e| owned.failed(&e))?;
-        }
         owned.is_undone(on, journal, left, tell)?;
     }
     // A folder that something was in may have gone since, with the tree that it is in.
@@ -181,6 +180,18 @@ impl Owned {
     fn derives(&self) -> bool {
         matches!(&self.operation, Some(Operation::Run(Run { verified, creates, changes, removes, .. }))
             if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())
+    }
+
+    /// Runs the program that made it again, and returns what stays as it is: one of NVIDIA's needs the driver and its own packages,
+    /// which may be gone by now.
+    fn make_again(&self, on: &System) -> Result<Vec<String>, Failure> {
+        let Some(Operation::Run(run)) = &self.operation else { return Ok(Vec::new()) };
+        let Err(e) = run.perform(on, None, &mut |_| {}) else { return Ok(Vec::new()) };
+        if !is_nvidias(run) {
+            return Err(self.failed(&e));
+        }
+        let stays = run.changes.iter().filter(|path| on.exists(path));
+        Ok(stays.map(|path| path.display().to_string()).collect())
     }
 
     /// Whether it restarts a unit: that comes after everything that the unit reads.
@@ -205,5 +216,34 @@ impl Owned {
             tell(operation);
         }
         Ok(())
+    }
+}
+
+/// Whether the program is one of NVIDIA's: `nvidia-ctk cdi generate`.
+fn is_nvidias(run: &Run) -> bool {
+    let name = run.argv.first().and_then(|program| Path::new(program).file_name());
+    name.is_some_and(|name| name.to_string_lossy().starts_with("nvidia-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_nvidias_that_is_gone_does_not_stop_a_rollback() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        on.make_directories("/etc/cdi", 0o755).expect("made");
+        on.write("/etc/cdi/nvidia.yaml", b"of a later driver", 0o644).expect("written");
+        let taken_back = |program: &str| {
+            let run = Run::new([program, "cdi", "generate"], 120).changing(["/etc/cdi/nvidia.yaml".into()]);
+            // The folder is not empty, so something stays.
+            let undo = vec![Undo::Directory { path: "/etc/cdi".into() }];
+            let operation = Some(Operation::Run(run));
+            let made = Owned { run: 1, at: (0, 0), operation, undo, cut_off: false };
+            take_back(&on, &mut Journal::default(), vec![made], &mut |_| {})
+        };
+        assert_eq!(taken_back("/usr/bin/nvidia-ctk").expect("undone"), ["/etc/cdi/nvidia.yaml"]);
+        assert!(taken_back("/usr/sbin/ldconfig").is_err(), "the loader's cache would be of other files");
     }
 }

@@ -44,10 +44,15 @@ impl Closure {
     }
 }
 
-/// The transactions of a plan that install something, whether the host that it was made for has that already or not: by then
-/// it may not.
+/// The transactions of a plan that install something which the host does not have yet. What it has may be in no repository: an
+/// offline host got it as local files. Should the host lose it, apply names what the bundle lacks (GS601).
 pub fn needed_packages(plan: &Plan) -> Vec<&Packages> {
-    plan.packages().filter(|wanted| !wanted.install.is_empty()).collect()
+    let needed = plan.acts().filter(|act| !act.satisfied);
+    let packages = needed.filter_map(|act| match &act.operation {
+        Operation::Packages(wanted) => Some(wanted),
+        _ => None,
+    });
+    packages.filter(|wanted| !wanted.install.is_empty()).collect()
 }
 
 /// The repositories that a plan adds.
@@ -328,5 +333,15 @@ mod tests {
         };
         assert!(all_of(&["dkms", "kernel-devel-5.14.0-570.el9.x86_64"]).is_ok());
         assert!(all_of(&["dkms", "kernel-devel-5.14.0-503.el9.x86_64"]).is_err());
+    }
+
+    #[test]
+    fn packages_that_the_host_has_are_not_fetched() {
+        let install =
+            |name: &str| Operation::Packages(Packages::to_install(PackageManager::Apt, vec![name.to_owned()]));
+        let mut plan = crate::apply::sample::plan_of(vec![install("docker.io"), install("nvidia-container-toolkit")]);
+        plan.steps[0].operations[1].satisfied = true;
+        let names: Vec<_> = needed_packages(&plan).into_iter().flat_map(|wanted| &wanted.install).collect();
+        assert_eq!(names, ["docker.io"]);
     }
 }

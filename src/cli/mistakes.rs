@@ -4,9 +4,12 @@ use super::Problem;
 use super::config::{Config, Origin, is_option};
 use crate::database::shared;
 use crate::host::assumed_gpus;
+use crate::system::input;
+use crate::system::trust::Trust;
 use crate::text::{MOST_EDITS, nearest, quoted, quoted_path};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// Commands of other tools, and what does the same here.
 const ELSEWHERE: [(&[&str], &[&str]); 14] = [
@@ -100,6 +103,24 @@ fn misspelled(typed: &str, meant: &str, words: &[String]) -> Problem {
     Problem::usage(format!("there is no option {typed}; did you mean {meant}?")).attempt(again(words, typed, meant))
 }
 
+/// `plan` shows what `apply` would do; a plan that was made before is shown by `apply` itself, which then asks.
+fn dry_apply(typed: &str, words: &[String]) -> Problem {
+    if !words.iter().any(|word| is_plan(word)) {
+        let plan = again(words, typed, "").replacen("apply", "plan", 1);
+        return Problem::usage("`gpusetup plan` is the dry run of apply").attempt(plan);
+    }
+    let asking: Vec<_> = words.iter().filter(|word| !matches!(word.as_str(), "--yes" | "-y")).cloned().collect();
+    Problem::usage("apply shows the plan in a file and asks before it changes anything")
+        .attempt(again(&asking, typed, ""))
+}
+
+/// Whether a word of a command line names a file with a plan, as `plan --out` writes it.
+fn is_plan(word: &str) -> bool {
+    let text = input::text(Path::new(word), input::MOST_JSON, &Trust::Anybody);
+    let plan = text.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    plan.is_some_and(|plan| plan["schema"].as_str().is_some_and(|schema| schema.starts_with("gpusetup.plan/")))
+}
+
 fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Problem> {
     let command = words.iter().find(|word| commands.contains(word)).map(String::as_str);
     let problem = |sentence: String| Some(Problem::usage(sentence));
@@ -107,10 +128,7 @@ fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Pro
         (Some("plan"), "--dry-run" | "-n") => {
             Some(problem("plan changes nothing: it is a dry run already".to_owned())?.attempt(again(words, typed, "")))
         }
-        (Some("apply"), "--dry-run" | "-n") => {
-            let plan = again(words, typed, "").replacen("apply", "plan", 1);
-            Some(problem("`gpusetup plan` is the dry run of apply".to_owned())?.attempt(plan))
-        }
+        (Some("apply"), "--dry-run" | "-n") => Some(dry_apply(typed, words)),
         (Some("plan" | "apply"), _) if !typed.starts_with('-') => {
             let sentence = format!("unexpected `{typed}`: GPUs are named with --gpu, frameworks with --for");
             Some(problem(sentence)?.attempt(again(words, typed, &format!("--gpu {typed}"))))
@@ -217,6 +235,15 @@ mod tests {
         ] {
             assert_eq!(answer(line).unwrap_or_else(|| panic!("{line}"))[0], right);
         }
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let (plan, other) = (folder.path().join("a.plan"), folder.path().join("h100"));
+        std::fs::write(&plan, "{\"schema\": \"gpusetup.plan/1\"}").expect("written");
+        std::fs::write(&other, "no plan").expect("written");
+        let (plan, other) = (plan.display(), other.display());
+        let shown = answer(&format!("apply --dry-run --yes {plan}")).expect("an answer");
+        assert_eq!(shown, [format!("gpusetup apply {plan}")]);
+        let shown = answer(&format!("apply --dry-run {other}")).expect("an answer");
+        assert_eq!(shown, [format!("gpusetup plan {other}")]);
         assert_eq!(answer("plan --nosuch"), None);
     }
 }

@@ -48,6 +48,7 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
+    warnings.extend(prerequisites::of_engine(&context));
     warnings.extend(warn(database, &context));
     let toolkit = |asked: &Request| {
         let chosen = tried(asked)?;

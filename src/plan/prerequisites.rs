@@ -2,10 +2,11 @@
 //! that built it, DKMS, and a host compiler that nvcc supports.
 
 use super::context::{StepContext, skipped, step};
+use super::engines::EngineSetup;
 use super::{Act, Step, StepId, Warning};
 use crate::causes;
 use crate::compat::Distribution;
-use crate::host::{Facts, Kernel, kernel_headers, offers_headers};
+use crate::host::{Facts, Kernel, MachineKind, kernel_headers, offers_headers};
 use crate::ids::CheckId;
 use crate::operation::{Operation, Packages, packages};
 use crate::resolve::{ChosenToolkit, Conflict, distributions_gcc};
@@ -115,6 +116,18 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
     let name = &os.name;
     let text = format!("the database does not know {name}: the package names of {known} are used");
     Some(Warning { check: CheckId::GS410.into(), text })
+}
+
+/// Warnings about the packages of an engine that the plan installs, if their repository is not enabled.
+pub fn of_engine(context: &StepContext) -> Vec<Warning> {
+    let asked = context.containers.as_ref().and_then(|containers| containers.asked());
+    let is_to_come =
+        |asked: &&EngineSetup| asked.found.is_none() && context.facts.machine.kind != MachineKind::Container;
+    let packages = asked.filter(is_to_come).and_then(|asked| asked.packages);
+    match (context.distribution, packages) {
+        (Some(distribution), Some(packages)) => unavailable(context.facts, distribution, &packages.names),
+        _ => Vec::new(),
+    }
 }
 
 /// Warnings about packages that the host's repositories do not offer, as far as known: those of a repository that is not

@@ -8,10 +8,9 @@ use crate::version::ComputeCapability;
 /// The first compute capability of the GPUs of POWER9. Those of POWER8 are older.
 const FIRST: ComputeCapability = ComputeCapability { major: 7, minor: 0 };
 
-/// The unit of the persistence daemon, which NVIDIA's runfiles leave out. It runs as root: others may not put memory online.
-const UNIT: &str = "printf '[Unit]\\nDescription=nvidia-persistenced\\n[Service]\\nType=forking\\n\
-    ExecStart=/usr/bin/nvidia-persistenced\\n[Install]\\nWantedBy=multi-user.target\\n' | \
-    sudo tee /etc/systemd/system/nvidia-persistenced.service";
+/// Where the unit of the persistence daemon is, which NVIDIA's runfiles leave out. It is too long for a sentence.
+const WRITE_UNIT: &str = "write /etc/systemd/system/nvidia-persistenced.service as the page \"Other machines\" of gpusetup's book \
+    has it (POWER), ";
 
 /// Lists the files that may have a rule for hot-plugged memory.
 const FIND_RULE: &str = "grep -l 'SUBSYSTEM.*memory' /lib/udev/rules.d/*";
@@ -31,10 +30,11 @@ pub fn power9_setup(database: &Database, facts: &Facts, has_unit: bool) -> Remed
             "start it at boot, disable udev's rule for memory, if there is one, in a copy in /etc/udev/rules.d, and reboot"
         }
     };
-    let unit = (!has_unit).then(|| UNIT.to_owned());
+    let write = if has_unit { "" } else { WRITE_UNIT };
     let enable = "sudo systemctl enable nvidia-persistenced".to_owned();
     let disable = rule.map_or_else(|| vec![FIND_RULE.to_owned()], disable_rule);
-    Remedy::new(text, unit.into_iter().chain([enable]).chain(disable).chain(["sudo reboot".to_owned()]))
+    let commands = [enable].into_iter().chain(disable).chain(["sudo reboot".to_owned()]);
+    Remedy::new(format!("{write}{text}"), commands)
 }
 
 fn disable_rule(rule: &HotplugRule) -> Vec<String> {

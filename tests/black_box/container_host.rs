@@ -58,6 +58,17 @@ fn new_systems_get_the_plans_that_were_reviewed() {
 }
 
 #[test]
+fn the_module_that_has_the_engine_is_named() {
+    let planned = |os: &str| {
+        let plan = stock(os, &["--engine", "podman", "--driver", "none", "--json"]).json();
+        texts(&plan).join("\n")
+    };
+    let says = planned("sles-15");
+    assert!(says.contains("podman is in the module Containers") && says.contains("sle-module-containers/15"), "{says}");
+    assert!(!planned("sles-16").contains("is in the module"), "16 has no modules");
+}
+
+#[test]
 fn the_toolkit_comes_in_one_version_from_its_repository() {
     for (os, url) in [
         ("ubuntu-24.04", "stable/deb/amd64"),
