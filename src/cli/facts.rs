@@ -141,7 +141,12 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
             ));
         })
         .ok();
-    if let (None, Some(gpu)) = (&table, facts.gpus.iter().find(|gpu| !cluster::is_product(gpu))) {
+    for gpu in facts.gpus.iter().filter(|gpu| table.is_none() && gpu.name.is_none()) {
+        let id = &gpu.pci_id;
+        super::say(&format!("the database does not know the GPU {id}: its model is not among the labels"));
+    }
+    let several_products = facts.gpus.iter().find(|gpu| gpu.name.is_some() && !cluster::is_product(gpu));
+    if let (None, Some(gpu)) = (&table, several_products) {
         let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
         super::say(&format!(
             "nvidia.com/gpu.product is left out: \"{name}\" is not one product; a PCI id with its subsystem names one: --gpu \

@@ -189,12 +189,16 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Whether a GPU can be cut into instances. None if that is not known, because a GPU was named by its generation only.
+    /// Whether a GPU can be cut into instances. None if that is not known, because a GPU was named by its generation only, or is
+    /// newer than the database.
     fn has_mig(&self, database: &Database) -> Option<bool> {
         if let Some(table) = self.table {
             return Some(table.gpus.iter().any(|gpu| gpu.mig.is_some()));
         }
-        let of = |gpu: &Gpu| Some(database.mig_profiles(gpu.device()?, gpu.subsystem.as_deref()).next().is_some());
+        let of = |gpu: &Gpu| {
+            gpu.name.as_ref()?;
+            Some(database.mig_profiles(gpu.device()?, gpu.subsystem.as_deref()).next().is_some())
+        };
         let all: Vec<_> = self.facts.gpus.iter().map(of).collect();
         if all.contains(&Some(true)) { Some(true) } else { all.into_iter().min().flatten() }
     }
@@ -213,7 +217,7 @@ impl<'a> Node<'a> {
 }
 
 /// The labels of whole GPUs. A node with several models has those of the one of which there are the most; the discovery takes any
-/// of them. Whole GPUs come before those that are cut into MIG devices.
+/// of them. Whole GPUs come before those that are cut into MIG devices, and known ones before others.
 fn of_gpus(gpus: &[NodeGpu], database: &Database, labels: &mut Labels) {
     let Some(gpu) = described(gpus) else { return };
     // Those that are cut cannot be shared.
@@ -233,7 +237,7 @@ fn of_gpus(gpus: &[NodeGpu], database: &Database, labels: &mut Labels) {
 fn described<'g, 'a>(gpus: &'g [NodeGpu<'a>]) -> Option<&'g NodeGpu<'a>> {
     let whole = gpus.iter().filter(|gpu| gpu.devices.is_none());
     // Of equal ones the first: `max_by_key` takes the last.
-    whole.rev().max_by_key(|gpu| alike(gpus, gpu)).or(gpus.first())
+    whole.rev().max_by_key(|gpu| (!gpu.name.is_empty(), alike(gpus, gpu))).or(gpus.first())
 }
 
 /// How many have the model of this one.

@@ -71,10 +71,13 @@ pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unre
     }
     let (variables, others): (Vec<_>, Vec<_>) =
         std::mem::take(&mut line.flags).into_iter().partition(|flag| flag.variable().is_some());
-    let is_kept = |flag: &Flag| {
-        flag.variable().is_some_and(|(name, _)| !OF_APPTAINER.contains(&name) && name != "CUDA_DEVICE_ORDER")
-    };
-    line.flags = variables.into_iter().chain(of_environment(&mut line.before)).filter(is_kept).collect();
+    // The order of CUDA's numbers belongs to the choice of GPUs.
+    let is_all = gpus == Gpus::All;
+    let is_kept = |name: &str| !OF_APPTAINER.contains(&name) && (is_all || name != "CUDA_DEVICE_ORDER");
+    let set: Vec<_> = variables.into_iter().chain(of_environment(&mut line.before)).collect();
+    let inherited = if is_clean(&others) { Vec::new() } else { inherited(&mut line.before, &set) };
+    let variables = inherited.into_iter().chain(set);
+    line.flags = variables.filter(|flag| flag.variable().is_some_and(|(name, _)| is_kept(name))).collect();
     line.left_out = others
         .into_iter()
         .map(|flag| flag.name)
@@ -158,6 +161,28 @@ fn of_docker(image: &Word) -> Option<Word> {
     let written = image.written.strip_prefix(scheme).map(str::to_owned).or_else(in_quotes);
     let written = written.unwrap_or_else(|| Word::of(name).written);
     Some(Word { written, text: name.to_owned(), is_replaced: image.is_replaced })
+}
+
+/// Whether the container gets no variables of the caller.
+fn is_clean(flags: &[Flag]) -> bool {
+    const CLEAN: [&str; 4] = ["-e", "--cleanenv", "-C", "--containall"];
+    flags.iter().any(|flag| CLEAN.contains(&flag.name.as_str()))
+}
+
+/// Takes out the variables that Apptainer passes on from its caller, as options that do the same. Those in `set` replace them
+/// (<https://github.com/apptainer/apptainer/blob/main/internal/pkg/util/env/clean.go>).
+fn inherited(before: &mut Vec<Word>, set: &[Flag]) -> Vec<Flag> {
+    const NOT_PASSED: [&str; 3] = ["HOME", "PATH", "LD_LIBRARY_PATH"];
+    let is_own = |name: &str| ["APPTAINER", "SINGULARITY"].iter().any(|program| name.starts_with(program));
+    let is_passed = |name: &str| !NOT_PASSED.contains(&name) && !OF_APPTAINER.contains(&name) && !is_own(name);
+    // sudo passes on only those behind it.
+    let first = before.iter().rposition(|word| word.text == "sudo").map_or(0, |at| at + 1);
+    let (passed, others): (Vec<_>, Vec<_>) =
+        before.split_off(first).into_iter().partition(|word| word.assigned().is_some_and(|(name, _)| is_passed(name)));
+    before.extend(others);
+    let is_set = |name: &str| set.iter().filter_map(Flag::variable).any(|(other, _)| other == name);
+    let passed = passed.into_iter().filter(|word| !word.assigned().is_some_and(|(name, _)| is_set(name)));
+    passed.map(|word| Flag { name: "--env".to_owned(), ..Flag::of("-e", word) }).collect()
 }
 
 /// Takes out the variables that Apptainer sets in the container, as options that do the same.

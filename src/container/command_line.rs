@@ -3,6 +3,7 @@
 use super::apptainer;
 use super::asked::{Asked, CommandLine, ENTRYPOINT, Engine, Variables, capabilities, is_requirement};
 use super::correction;
+use super::file_part::unread_variables;
 use super::flags::{self, Dialect, Flag};
 use super::gpus_value::{self, GpusValue};
 use super::request::{Gpus, Request, cdi_name};
@@ -22,11 +23,13 @@ pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
     // Options alone, as they are quoted in messages.
     if program.text.starts_with('-') {
         let line = CommandLine { before, ..options(rest, Engine::Docker) };
+        not_in_typographic_quotes(&line)?;
         return asked(line, &variables);
     }
     let engine = Engine::named(&program.text).ok_or_else(|| unknown_program(&program.text))?;
     let Command { global, verb, behind } = command(engine, &rest[1..])?;
     let line = CommandLine { before, global, verb, ..options(behind, engine) };
+    not_in_typographic_quotes(&line)?;
     if engine == Engine::Apptainer {
         return apptainer::asked(line, &variables);
     }
@@ -66,6 +69,17 @@ fn not_typographic(words: &[Word]) -> Result<(), Unreadable> {
     let hyphens = if name.len() > 1 { "--" } else { "-" };
     let says = format!("{text} begins with a dash (U+{:04X}), which a web page made of hyphens", u32::from(dash));
     Err(Unreadable::new(says).hint(format!("type it with the hyphens of the keyboard: {hyphens}{name}")))
+}
+
+/// Refuses `“--gpus”` and the like before the arguments: shells take the quotes of web pages for characters of the word.
+fn not_in_typographic_quotes(line: &CommandLine) -> Result<(), Unreadable> {
+    let flags = line.flags.iter().filter(|flag| flag.name != "--gpus").flat_map(|flag| &flag.words);
+    let is_quoted = |word: &&Word| word.text.starts_with(['“', '”', '‘', '’']);
+    match flags.chain(&line.image).find(is_quoted) {
+        Some(word) => Err(Unreadable::new(format!("{} begins with a typographic quote", word.text))
+            .hint("use the quotes of the keyboard, ' and \"; a web page replaced them")),
+        None => Ok(()),
+    }
 }
 
 /// `sudo -E NV_GPU=0`: what is before the program. `NV_GPU` is no longer among the words.
@@ -313,8 +327,14 @@ fn chosen(
 ) -> Result<Option<(Gpus, &'static str, bool)>, Unreadable> {
     let engine = line.engine;
     let nv_gpu = variables.get("NV_GPU").filter(|value| !value.is_empty());
-    if let Some(value) = nv_gpu.filter(|_| engine != Engine::NvidiaDocker) {
-        notes.push(format!("NV_GPU={value} has no effect: only the program nvidia-docker reads it"));
+    match nv_gpu {
+        Some(value) if engine != Engine::NvidiaDocker => {
+            notes.push(format!("NV_GPU={value} has no effect: only the program nvidia-docker reads it"));
+        }
+        Some(value) if ways.gpus.is_some() || !ways.devices.is_empty() => {
+            notes.push(format!("NV_GPU={value} has no effect beside --gpus and CDI devices, and is left out"));
+        }
+        _ => {}
     }
     if let Some(value) = &ways.gpus {
         if let Some(visible) = &ways.visible {
@@ -323,7 +343,7 @@ fn chosen(
         if engine == Engine::Podman {
             notes.push("older versions of Podman ignore --gpus".to_owned());
         }
-        notes.extend(value.correction.clone());
+        notes.extend(value.correction.clone().into_iter().chain(value.driver.clone()));
         let from = form_of(engine, "docker");
         return Ok(value.gpus.clone().map(|gpus| (gpus, from, value.correction.is_some())));
     }
@@ -353,6 +373,8 @@ fn chosen(
         notes.push(
             "the command line names no GPUs, so the image does: NVIDIA's CUDA images ask for all of them".to_owned(),
         );
+        let files = line.flags.iter().filter(|flag| flag.name == "--env-file");
+        notes.extend(unread_variables(files.filter_map(|flag| flag.value.as_deref())));
         return Ok(Some((Gpus::All, runtime, false)));
     }
     Ok(None)

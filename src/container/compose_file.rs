@@ -3,7 +3,8 @@
 use super::asked::{Asked, is_requirement};
 use super::compose_values::unquoted;
 use super::compose_words;
-use super::file_part::{Named, Variable, asked, of_part, of_variables, texts};
+use super::file_part::{Named, Variable, asked, of_part, of_variables, texts, unread_variables};
+use super::gpus_value;
 use super::left_out;
 use super::request::{Gpus, MOST_GPUS, Request, cdi_name};
 use super::shell_words::Word;
@@ -12,13 +13,18 @@ use serde_json::{Map, Value};
 
 /// The refusal of other files that a Compose file includes. Their services are not read.
 pub fn included(file: &Value) -> Option<Unreadable> {
-    let path = |entry: &Value| match entry {
-        Value::String(path) => path.clone(),
-        _ => texts(entry.get("path")).join(", "),
-    };
-    let paths: Vec<_> = file.get("include")?.as_array()?.iter().map(path).collect();
+    let paths: Vec<_> = file.get("include")?.as_array()?.iter().flat_map(paths).collect();
     let says = || format!("the services of included files are not read: {}", paths.join(", "));
     (!paths.is_empty()).then(|| written_out(says()))
+}
+
+/// The paths of other files: `a`, `[a, b]`, and `{path: a}` in a list.
+fn paths(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Array(entries) => entries.iter().flat_map(paths).collect(),
+        Value::Object(entry) => texts(entry.get("path")),
+        _ => value.as_str().into_iter().collect(),
+    }
 }
 
 /// The services that ask for GPUs, and those that ask in a way that is not read. `typed` are the same services with numbers
@@ -58,6 +64,7 @@ fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unre
             let typed = typed.and_then(|typed| typed.pointer("/deploy/resources/reservations/devices")?.get(index));
             mistakes.extend(mistaken_ids(entry, typed));
             mistakes.extend(without_capabilities(entry));
+            notes.extend(left_out_driver(entry));
         } else {
             let ids = texts(entry.get("device_ids")).join(", ");
             let driver = entry.get("driver").and_then(Value::as_str).unwrap_or("no driver");
@@ -72,6 +79,7 @@ fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unre
             for (index, entry) in entries.iter().enumerate() {
                 all.push(reservation(entry)?);
                 mistakes.extend(mistaken_ids(entry, typed.and_then(|typed| typed.get("gpus")?.get(index))));
+                notes.extend(left_out_driver(entry));
             }
         }
         Some(other) => return Err(no_list(other)),
@@ -83,16 +91,24 @@ fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unre
     if !devices.is_empty() {
         all.push((if devices.contains(&"all") { Gpus::All } else { Gpus::of_names(&devices)? }, None));
     }
+    let visible =
+        variables.iter().find(|(name, _)| *name == "NVIDIA_VISIBLE_DEVICES").map(|(_, value)| value.as_deref());
+    if let (Some(value), false) = (visible, all.is_empty()) {
+        let value = value.map(|value| format!("={value}")).unwrap_or_default();
+        notes.push(format!(
+            "NVIDIA_VISIBLE_DEVICES{value} has no effect beside gpus, a reservation or CDI devices, and is left out"
+        ));
+    }
     if all.is_empty() {
         let has_runtime = keys.get("runtime").is_some_and(|runtime| runtime == "nvidia");
-        let visible =
-            variables.iter().find(|(name, _)| *name == "NVIDIA_VISIBLE_DEVICES").map(|(_, value)| value.as_deref());
         let gpus = match visible {
             Some(value) => Gpus::of_variable(&literal(value.ok_or_else(|| of_shell("NVIDIA_VISIBLE_DEVICES"))?)?)?,
             None if has_runtime => {
                 notes.push(
                     "the file names no GPUs, so the image does: NVIDIA's CUDA images ask for all of them".to_owned(),
                 );
+                let files = keys.get("env_file").map(paths).unwrap_or_default();
+                notes.extend(unread_variables(files.into_iter()));
                 Some(Gpus::All)
             }
             None => None,
@@ -141,11 +157,16 @@ fn no_list(value: &Value) -> Unreadable {
 /// Whether a reservation is of NVIDIA's devices.
 fn is_nvidias(entry: &Value) -> bool {
     match entry.get("driver").and_then(Value::as_str) {
-        Some("nvidia") => true,
+        Some("nvidia" | "nvidia.cdi" | "nvidia.runtime-hook") => true,
         Some("cdi") => texts(entry.get("device_ids")).iter().any(|id| cdi_name(id).is_some()),
         Some(_) => false,
         None => texts(entry.get("capabilities")).iter().any(|name| ["gpu", "nvidia"].contains(name)),
     }
+}
+
+/// What is said of the driver of a reservation.
+fn left_out_driver(entry: &Value) -> Option<String> {
+    gpus_value::said_of_driver(entry.get("driver")?.as_str()?)
 }
 
 fn reservation(entry: &Value) -> Result<(Gpus, Option<Vec<String>>), Unreadable> {

@@ -63,16 +63,21 @@ fn hints(line: &CommandLine) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let others = line.flags.iter().filter_map(of_other_vendor);
-    hints.extend(others.map(|device| format!("{device} is a device of another vendor than NVIDIA")));
+    let is_nvidias = |device: &str| device.contains(".nvidia.com/gpu=");
+    let others = line.flags.iter().filter_map(of_other_kind);
+    hints.extend(others.map(|device| match is_nvidias(device) {
+        true => format!("{device} is a device of NVIDIA's software for Kubernetes, which no other form has"),
+        false => format!("{device} is a device of another vendor than NVIDIA"),
+    }));
     hints
 }
 
 /// Podman's option for folders of hooks.
 const HOOKS: &str = "--hooks-dir";
 
-/// The CDI name of another vendor's GPU: `amd.com/gpu=all`.
-fn of_other_vendor(flag: &Flag) -> Option<&str> {
+/// The CDI name of a GPU of another vendor or kind: `amd.com/gpu=all`, and `management.nvidia.com/gpu=all`, which NVIDIA's GPU
+/// Operator has for its own containers.
+fn of_other_kind(flag: &Flag) -> Option<&str> {
     let value = flag.value.as_deref().filter(|_| flag.name == "--device")?;
     (value.contains(".com/gpu=") && cdi_name(value).is_none()).then_some(value)
 }
@@ -169,7 +174,7 @@ fn written(line: &CommandLine, option: Option<&str>) -> String {
     let is_replaced = |flag: &Flag| {
         let is_variable = flag.variable().is_some_and(|(name, _)| name == "NVIDIA_VISIBLE_DEVICES");
         option.is_some()
-            && (is_variable || ["--gpus", HOOKS].contains(&flag.name.as_str()) || of_other_vendor(flag).is_some())
+            && (is_variable || ["--gpus", HOOKS].contains(&flag.name.as_str()) || of_other_kind(flag).is_some())
     };
     let words = |flag: &Flag| match is_replaced(flag) {
         true => flag.without_value().map(|flag| flag.words).unwrap_or_default(),
@@ -207,6 +212,11 @@ mod tests {
                 "podman run --device amd.com/gpu=all ubuntu ls",
                 "another vendor",
                 "podman run --device nvidia.com/gpu=all ubuntu ls",
+            ),
+            (
+                "docker run --device management.nvidia.com/gpu=all ubuntu ls",
+                "NVIDIA's software for Kubernetes",
+                "docker run --gpus all ubuntu ls",
             ),
             (
                 "podman run --rm --hooks-dir=/usr/share/containers/oci/hooks.d nvidia/cuda nvidia-smi",

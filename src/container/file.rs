@@ -20,21 +20,20 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }
 
-/// The containers that ask for GPUs.
+/// The containers that ask for GPUs, and what is said of requests that are not read.
 ///
 /// # Errors
 ///
 /// If it is no such file, or if no container asks for GPUs.
-pub fn read(text: &str) -> Result<Vec<Named>, Unreadable> {
+pub fn read(text: &str) -> Result<(Vec<Named>, Vec<String>), Unreadable> {
     let (mut found, mut unread) = (Vec::new(), Vec::new());
     for Document { texts, typed } in read_documents(text)? {
         read_document(&texts, typed.as_ref(), &mut found, &mut unread)?;
     }
-    let Some((_, first)) = found.first_mut() else {
+    if found.is_empty() {
         return Err(unread.into_iter().next().unwrap_or_else(|| asks_for_none(text)));
-    };
-    first.notes.extend(unread.into_iter().map(|unreadable| unreadable.says));
-    Ok(found)
+    }
+    Ok((found, unread.into_iter().map(|unreadable| unreadable.says).collect()))
 }
 
 /// A document of a file.

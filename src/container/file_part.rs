@@ -34,6 +34,19 @@ pub fn of_variables(variables: &[Variable]) -> Option<Vec<String>> {
     capabilities(value.as_deref()?)
 }
 
+/// What is said of files with variables: they may choose the GPUs of a container that has NVIDIA's runtime.
+pub fn unread_variables<'a>(files: impl Iterator<Item = &'a str>) -> Option<String> {
+    let files: Vec<_> = files.collect();
+    let says = || {
+        format!(
+            "gpusetup does not read {}. If NVIDIA_VISIBLE_DEVICES is set there, it chooses the GPUs: name it outside of the \
+             file, too",
+            files.join(", ")
+        )
+    };
+    (!files.is_empty()).then(says)
+}
+
 /// A container of a file, whose GPUs are not known yet.
 pub fn asked(
     image: Option<String>,

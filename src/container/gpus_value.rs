@@ -17,6 +17,15 @@ pub struct GpusValue {
     pub capabilities: Option<Vec<String>>,
     /// How Docker refuses the value, if it was read as it was meant.
     pub correction: Option<String>,
+    /// What is said of a driver that has no place in other forms.
+    pub driver: Option<String>,
+}
+
+/// What is said of a driver of Docker's that passes NVIDIA's GPUs in one way alone. None for others
+/// (<https://github.com/moby/moby/blob/master/daemon/devices_nvidia_linux.go>).
+pub fn said_of_driver(driver: &str) -> Option<String> {
+    let says = || format!("the driver {driver} is left out: Docker chooses between CDI and NVIDIA's hook itself");
+    ["nvidia.cdi", "nvidia.runtime-hook"].contains(&driver).then(says)
 }
 
 /// Reads a value.
@@ -37,7 +46,7 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
         .hint(format!("to name these GPUs, write --gpus '\"device={value}\"'")));
     }
     let (mut gpus, mut devices, mut capabilities) = (None, None::<Vec<String>>, None);
-    let (mut behind_devices, mut is_cdi) = (Vec::new(), false);
+    let (mut behind_devices, mut is_cdi, mut driver) = (Vec::new(), false, None);
     for field in &fields {
         match field.split_once('=') {
             None if devices.is_some() && field.trim().parse::<Device>().is_ok() => behind_devices.push(field.clone()),
@@ -50,9 +59,10 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
             }
             Some(("driver", "nvidia" | "")) => {}
             Some(("driver", "cdi")) => is_cdi = true,
-            Some(("driver", other)) => {
-                return Err(Unreadable::new(format!("--gpus asks for GPUs of another vendor: {other}")));
-            }
+            Some(("driver", other)) => match said_of_driver(other) {
+                Some(says) => driver = Some(says),
+                None => return Err(Unreadable::new(format!("--gpus asks for GPUs of another vendor: {other}"))),
+            },
             Some(("options", _)) => return Err(Unreadable::new("--gpus has driver options, which no other form has")),
             Some((key, _)) => return Err(Unreadable::new(format!("--gpus has no key {key:?}"))),
         }
@@ -81,7 +91,10 @@ pub fn read(value: &str) -> Result<GpusValue, Unreadable> {
         (None, Some(gpus)) => gpus,
         (None, None) => Some(Gpus::Count(1)),
     };
-    Ok(GpusValue { gpus, capabilities: capabilities.filter(|all| !all.is_empty() && !is_cdi), correction })
+    // Docker ignores the capabilities of a request that names one of these drivers.
+    let is_one_way = is_cdi || driver.is_some();
+    let capabilities = capabilities.filter(|all| !all.is_empty() && !is_one_way);
+    Ok(GpusValue { gpus, capabilities, correction, driver })
 }
 
 /// Refuses what Docker's driver `cdi` does not take: it needs devices by their CDI names and no number, and ignores capabilities
@@ -192,6 +205,9 @@ mod tests {
             (gpus("driver=cdi,device=nvidia.com/gpu=0"), gpus("device=nvidia.com/gpu=all,driver=cdi")),
             (devices(&[0]), Some(Gpus::All))
         );
+        let one_way = read("driver=nvidia.cdi,count=2,capabilities=utility").expect("read");
+        assert_eq!((one_way.gpus, one_way.capabilities), (Some(Gpus::Count(2)), None));
+        assert!(one_way.driver.is_some_and(|says| says.contains("nvidia.cdi is left out")));
         let both = read("all,\"capabilities=compute,utility,gpu\"").expect("read");
         assert_eq!(both.capabilities, Some(vec!["compute".to_owned(), "utility".to_owned()]));
     }

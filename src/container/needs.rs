@@ -55,11 +55,12 @@ impl Needs {
     }
 
     fn add_configured(&mut self, image: &Image, database: &Database) {
-        // Of NVIDIA's images: 12.4.1, and packages' versions such as 12.4.127-1.
-        let named = variable(image, "CUDA_VERSION")
-            .or_else(|| image.labels.get("com.nvidia.cuda.version").map(String::as_str))
-            .or_else(|| variable(image, "NV_CUDA_LIB_VERSION"))
-            .map(|text| text.split('-').next().unwrap_or_default());
+        // Of NVIDIA's images: 12.4.1, and packages' versions such as 12.4.127-1. An image made of one may differ in them.
+        let label = image.labels.get("com.nvidia.cuda.version").map(String::as_str);
+        let names = [variable(image, "CUDA_VERSION"), label, variable(image, "NV_CUDA_LIB_VERSION")];
+        let names = names.into_iter().flatten().map(|text| text.split('-').next().unwrap_or_default());
+        // Of those of one series the first: `max_by_key` takes the last.
+        let named = names.rev().max_by_key(|text| series(text));
         let demanded = || {
             let first = self.demands.iter().find(|(name, _)| name == "NVIDIA_REQUIRE_CUDA")?;
             version(first.1.split(' ').next()?.strip_prefix("cuda>=")?)
@@ -111,6 +112,12 @@ fn variable<'a>(image: &'a Image, name: &str) -> Option<&'a str> {
 fn demands(image: &Image) -> Vec<(String, String)> {
     let is_demand = |name: &str| name.starts_with("NVIDIA_REQUIRE_") && !name.starts_with("NVIDIA_REQUIRE_JETPACK");
     image.variables.iter().filter(|(name, _)| is_demand(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+}
+
+/// The series of a release or of a major version, by which versions are compared.
+fn series(text: &str) -> Option<CudaVersion> {
+    let of_major = || Some(CudaVersion { major: text.parse().ok()?, minor: 0, patch: None });
+    version(text).map(CudaVersion::series).or_else(of_major)
 }
 
 /// A release of CUDA. Some images add the number of a build: 13.0.1.012.

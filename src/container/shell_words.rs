@@ -43,15 +43,10 @@ pub fn split(line: &str) -> Result<Vec<Word>, Unreadable> {
     }
     let mut reader = Reader { rest: line, word: None, has_begun: false, is_over: false };
     let mut words = Vec::new();
-    loop {
-        let was_over = reader.is_over;
-        match reader.next()? {
-            // The next line of a script is another command.
-            Some(_) if was_over => return Err(several('\n')),
-            Some(word) => words.push(word),
-            None => return Ok(words),
-        }
+    while let Some(word) = reader.next()? {
+        words.push(word);
     }
+    Ok(words)
 }
 
 struct Reader<'a> {
@@ -75,9 +70,13 @@ impl Reader<'_> {
                     }
                 }
                 // A line that goes on.
+                '\\' if self.rest[1..].starts_with("\r\n") => drop(self.take(3)),
                 '\\' if self.rest[1..].starts_with(['\n', '\r']) => drop(self.take(2)),
                 '#' if self.word.is_none() => drop(self.take(self.rest.find('\n').unwrap_or(self.rest.len()))),
+                '\\' if is_blank_at_end_of_line(&self.rest[1..]) => return Err(blank_behind_backslash()),
                 ';' | '&' | '|' | '<' | '>' | '(' | ')' => return Err(several(c)),
+                // The next line of a script is another command.
+                _ if self.is_over => return Err(several('\n')),
                 _ => self.piece(c)?,
             }
         }
@@ -193,6 +192,17 @@ impl Reader<'_> {
     }
 }
 
+/// Whether blanks at the end of a line are next, and more lines behind them.
+fn is_blank_at_end_of_line(rest: &str) -> bool {
+    let behind = rest.trim_start_matches([' ', '\t']);
+    behind.len() < rest.len() && behind.starts_with(['\n', '\r']) && !behind.trim().is_empty()
+}
+
+fn blank_behind_backslash() -> Unreadable {
+    Unreadable::new("a line ends with a space after its backslash, so the shell ends the command there")
+        .hint("remove the space: the backslash must be the last character of the line")
+}
+
 fn several(operator: char) -> Unreadable {
     Unreadable::new(format!("the command line has a {operator:?} of the shell: it is more than one command"))
         .hint("give the docker run command alone, and quote the characters that are meant for it")
@@ -242,7 +252,17 @@ mod tests {
             assert!(split(line).is_err(), "{line:?}");
         }
         // The next line of a script, whose words would be the container's.
-        assert!(split("docker run a\nrm -rf /data\n").is_err());
+        for script in ["docker run a\nrm -rf /data\n", "docker run a \nreboot\n"] {
+            assert!(split(script).is_err(), "{script:?}");
+        }
         assert_eq!(texts("\n# asks\na \\\n b\n\n# end\n"), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_line_goes_on_behind_a_backslash_that_ends_it() {
+        assert_eq!(texts("a \\\r\n b c \\\r\n d\r\n"), ["a", "b", "c", "d"]);
+        let e = split("docker run \\ \n --rm x").expect_err("a space behind the backslash");
+        assert!(e.says.contains("space after its backslash"), "{e:?}");
+        assert_eq!(texts("a \\ \n"), ["a", " "]);
     }
 }

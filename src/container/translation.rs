@@ -8,7 +8,7 @@ use super::request::Request;
 use super::shell_words::{Word, split};
 use super::unreadable::Unreadable;
 use super::write::write;
-use super::write_file::SERVICES;
+use super::write_file::{SERVICES, pod_name};
 use crate::text::one_line;
 use serde::Serialize;
 
@@ -24,6 +24,8 @@ pub struct Translated {
     pub schema: &'static str,
     /// One, or one for each container of a file that asks for GPUs.
     pub requests: Vec<TranslatedRequest>,
+    /// What is said of other parts of a file, whose requests are not read.
+    pub notes: Vec<String>,
 }
 
 /// A request and its forms.
@@ -46,7 +48,11 @@ pub struct TranslatedRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     name: Option<String>,
+    /// The name of its pod, which no other request of the file has.
+    pod: Option<String>,
     asked: Asked,
+    /// What is said of other parts of the file. The first request has it.
+    about_others: Vec<String>,
 }
 
 impl Found {
@@ -57,7 +63,13 @@ impl Found {
 
     /// Writes it.
     pub fn written(&self, form: Form) -> Written {
-        write(&self.asked.line, &self.asked.request, form, self.name.as_deref())
+        let name = if form == Form::Kubernetes { &self.pod } else { &self.name };
+        write(&self.asked.line, &self.asked.request, form, name.as_deref())
+    }
+
+    /// The request of a command line.
+    fn of_line(asked: Asked) -> Self {
+        Self { name: None, pod: None, asked, about_others: Vec::new() }
     }
 }
 
@@ -67,18 +79,23 @@ impl Found {
 ///
 /// If it is neither, or asks for no GPU.
 pub fn read(text: &str) -> Result<Vec<Found>, Unreadable> {
-    if file::is_one(text) {
+    // Editors of Windows begin a file with a byte-order mark.
+    let unmarked = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if file::is_one(unmarked) {
+        let (named, mut about_others) = file::read(unmarked)?;
         let mut found: Vec<Found> = Vec::new();
-        for (name, asked) in file::read(text)? {
+        for (name, asked) in named {
+            let pod = pod_name(&name, |name| found.iter().any(|found| found.pod.as_deref() == Some(name)));
             let name = unique(&name, &found);
-            found.push(Found { name: Some(name), asked });
+            let about_others = std::mem::take(&mut about_others);
+            found.push(Found { name: Some(name), pod: Some(pod), asked, about_others });
         }
         return Ok(found);
     }
     // What a terminal shows before a command.
     let text = text.trim();
     let line = text.strip_prefix("$ ").or_else(|| text.strip_prefix("# ")).unwrap_or(text);
-    Ok(vec![Found { name: None, asked: command_line::read(&split(line)?)? }])
+    Ok(vec![Found::of_line(command_line::read(&split(line)?)?)])
 }
 
 /// A name that none of these has: pods of one file may have containers of the same name.
@@ -118,7 +135,7 @@ pub fn read_words(words: &[String]) -> Result<Vec<Found>, Unreadable> {
     if words.iter().any(|word| word.text.contains(crate::text::is_hidden)) {
         return Err(Unreadable::new("the command line has a hidden character"));
     }
-    Ok(vec![Found { name: None, asked: command_line::read(&words)? }])
+    Ok(vec![Found::of_line(command_line::read(&words)?)])
 }
 
 /// Requests in all forms but their own; in that, too, if it is not written as the engine reads it.
@@ -133,5 +150,6 @@ pub fn translated(found: &[Found]) -> Translated {
             forms: Form::ALL.into_iter().filter(is_other).map(|form| found.written(form)).collect(),
         }
     };
-    Translated { schema: SCHEMA, requests: found.iter().map(one).collect() }
+    let notes = found.iter().flat_map(|found| found.about_others.clone()).collect();
+    Translated { schema: SCHEMA, requests: found.iter().map(one).collect(), notes }
 }

@@ -418,7 +418,7 @@ fn chosen_again(outer: &str, inner: &str, written: &mut Written) -> Option<Strin
 fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
     let count = match &request.gpus {
         Gpus::All => {
-            written.differs("Slurm asks for a number of GPUs: srun --gpus=NUMBER");
+            written.differs("Slurm asks for a number of GPUs: srun --nodes=1 --gpus=NUMBER");
             return None;
         }
         Gpus::DriverOnly => {
@@ -448,7 +448,10 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
         written.differs("srun needs the program that the container runs, and only its options are given");
         return None;
     }
-    let mut words = vec!["srun".to_owned(), format!("--gpus={count}")];
+    let mut words = vec!["srun".to_owned()];
+    // --gpus is the number of the whole job, which may have them on several nodes (srun(1)).
+    words.extend((count > 1).then(|| "--nodes=1".to_owned()));
+    words.push(format!("--gpus={count}"));
     let variables = variables(line, written);
     if !variables.is_empty() || request.capabilities.is_some() {
         let names: Vec<_> = variables.iter().map(|(name, _)| *name).collect();

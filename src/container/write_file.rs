@@ -108,10 +108,25 @@ fn reserved(request: &Request, written: &mut Written) -> Option<String> {
     ))
 }
 
-/// A name as Kubernetes takes it (RFC 1123): small letters, digits and hyphens, 63 at the most.
+/// The most characters of a label in Kubernetes (RFC 1123).
+const LONGEST_LABEL: usize = 63;
+
+/// The name of a pod for a container of this name: with a number if it is taken.
+pub fn pod_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let first = label(name);
+    let numbered = |n: u32| {
+        let number = format!("-{n}");
+        let begin: String = first.chars().take(LONGEST_LABEL - number.len()).collect();
+        begin + &number
+    };
+    let mut names = std::iter::once(first.clone()).chain((2..).map(numbered));
+    names.find(|name| !is_taken(name)).unwrap_or_else(|| first.clone())
+}
+
+/// A name as Kubernetes takes it (RFC 1123): small letters, digits and hyphens.
 fn label(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = name.chars().map(plain).take(63).collect();
+    let name: String = name.chars().map(plain).take(LONGEST_LABEL).collect();
     let name = name.trim_matches('-');
     if name.is_empty() { UNNAMED.to_owned() } else { name.to_owned() }
 }
@@ -212,6 +227,15 @@ fn text_scalar(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pods_have_names_that_are_not_taken() {
+        assert_eq!(pod_name("My_Svc.1", |_| false), "my-svc-1");
+        assert_eq!(pod_name("My_Svc.1", |name| ["my-svc-1", "my-svc-1-2"].contains(&name)), "my-svc-1-3");
+        let long = pod_name(&"a".repeat(70), |name| !name.ends_with("-2"));
+        assert_eq!((long.len(), long.ends_with("a-2")), (LONGEST_LABEL, true), "{long}");
+        assert_eq!(label(&long), long);
+    }
 
     #[test]
     fn texts_stay_texts_in_yaml() {

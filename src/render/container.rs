@@ -5,7 +5,12 @@ use crate::text::{one_line, wrapped};
 
 /// All requests of a text, in all forms.
 pub fn translated(all: &Translated) -> String {
-    all.requests.iter().map(request).collect::<Vec<_>>().join("\n")
+    let mut out = String::new();
+    all.notes.iter().for_each(|note| out += &comment(note));
+    if !all.notes.is_empty() {
+        out.push('\n');
+    }
+    out + &all.requests.iter().map(request).collect::<Vec<_>>().join("\n")
 }
 
 fn request(request: &TranslatedRequest) -> String {

@@ -207,6 +207,29 @@ fn labels_of_gpus_that_are_only_named_leave_out_what_nobody_has_seen() {
     }
 }
 
+#[test]
+fn labels_leave_out_what_the_database_does_not_know() {
+    let unknown = "07:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:ffff] (rev a1)\n";
+    let a100 = "08:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 40GB] [10de:20b0] (rev a1)\n";
+    let labels_of = |lspci: &str| {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let file = folder.path().join("lspci");
+        fs::write(&file, lspci).expect("written");
+        let file = file.to_str().expect("UTF-8");
+        let ran = Tree::ubuntu_24_04().run(&["facts", "--format", "labels", "--lspci", file]);
+        assert!(ran.code == 0 && ran.err.contains("does not know the GPU 10de:ffff"), "{}", ran.err);
+        assert!(!ran.err.contains("is not one product"), "{}", ran.err);
+        labels(&ran.out)
+    };
+    let alone = labels_of(unknown);
+    assert_eq!(alone.get("gpu.count").map(String::as_str), Some("1"), "{alone:#?}");
+    assert_eq!(alone.get("mig.capable"), None, "whether it has MIG is not known");
+    // The known one is described, though the other one is first.
+    let both = labels_of(&format!("{unknown}{a100}"));
+    let of = |name: &str| both.get(name).map(String::as_str);
+    assert_eq!((of("gpu.product"), of("mig.capable")), (Some("NVIDIA-A100-SXM4-40GB"), Some("true")), "{both:#?}");
+}
+
 /// What the real slurmd reads of a `gres.conf`, whose device files are others.
 fn read_by_slurmd(gres: &str, devices: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a temporary directory");

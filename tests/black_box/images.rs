@@ -252,6 +252,13 @@ fn files_say_which_cuda_an_image_has() {
         let image = place.image("version.tar", &[("CUDA_VERSION", version)]);
         assert_eq!(place.answer(&image, driver, "a100-sxm4-40gb"), expected, "{version}");
     }
+    // A variable and a label that differ: the newer one counts.
+    for (variable, label) in [("11.0.3", "12.2.0"), ("12.2.0", "11.0.3"), ("latest", "12.2.0")] {
+        let mut both = config(&[("CUDA_VERSION", variable)]);
+        both["config"]["Labels"] = json!({"com.nvidia.cuda.version": label});
+        let image = place.file("label.tar", &docker_archive(&both));
+        assert_eq!(place.answer(&image, "470.256.02", "a100-sxm4-40gb"), "does-not-run", "{variable}, {label}");
+    }
     let none = place.image("none.tar", &[("PATH", "/bin")]);
     assert_eq!(place.answer(&none, "580.95.05", "a100-sxm4-40gb"), "needs-no-cuda");
 }

@@ -97,7 +97,7 @@ fn print_form(found: &[Found], form: Form, json: bool) -> Result<Exit, Problem> 
             texts.push((request.name.as_deref(), text.as_str()));
         }
     }
-    notes.iter().for_each(|note| say(note));
+    all.notes.iter().chain(&notes).for_each(|note| say(note));
     if !texts.is_empty() {
         print(&container::joined(form, &texts))?;
     }
