@@ -1,7 +1,8 @@
 //! Command lines of Apptainer and Singularity: `--nv` gives all GPUs, and variables tell CUDA which of them to use.
 
 use super::asked::{Asked, CommandLine, ENTRYPOINT, Variables, is_requirement};
-use super::flags::Flag;
+use super::correction;
+use super::flags::{Dialect, Flag};
 use super::request::{Device, Gpus, Request};
 use super::shell_words::Word;
 use super::unreadable::Unreadable;
@@ -15,6 +16,9 @@ const OF_APPTAINER: [&str; 5] = [
     "APPTAINERENV_NVIDIA_VISIBLE_DEVICES",
 ];
 
+/// The options that give GPUs.
+const OPTIONS: [&str; 2] = ["--nv", "--nvccli"];
+
 /// The variables that are the same as `--nv` and `--nvccli` (cmd/internal/cli/action_flags.go, `EnvKeys`).
 const OF_OPTIONS: [&str; 4] = ["APPTAINER_NV", "APPTAINER_NVCCLI", "SINGULARITY_NV", "SINGULARITY_NVCCLI"];
 
@@ -27,13 +31,10 @@ const BY_ITSELF: &str = "Apptainer mounts the home directory, /tmp and the worki
                          caller. For the same in Docker, add -v \"$HOME\":\"$HOME\" -v \"$PWD\":\"$PWD\" -w \"$PWD\" \
                          -u \"$(id -u):$(id -g)\"";
 
-/// The request of a command line of Apptainer's or Singularity's.
-pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> {
-    let has_option = line.flags.iter().any(|flag| ["--nv", "--nvccli"].contains(&flag.name.as_str()));
-    if !has_option && !has_variable(variables) {
-        let mut unreadable = Unreadable::new("the command line asks for no GPU").hint("Apptainer gives GPUs with --nv");
-        unreadable.tries.push(with_nv(&line));
-        return Err(unreadable);
+/// The request of a command line of Apptainer's or Singularity's, whose program is called in this way.
+pub fn asked(mut line: CommandLine, program: &Word, variables: &Variables) -> Result<Asked, Unreadable> {
+    if !has_option(&line) && !has_variable(variables) {
+        return Err(asks_for_none(&line, program));
     }
     line.flags = one_variable_each(line.flags)?;
     let mut of_flags = line.flags.iter().filter_map(|flag| {
@@ -78,11 +79,7 @@ pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unre
     let inherited = if is_clean(&others) { Vec::new() } else { inherited(&mut line.before, &set) };
     let variables = inherited.into_iter().chain(set);
     line.flags = variables.filter(|flag| flag.variable().is_some_and(|(name, _)| is_kept(name))).collect();
-    line.left_out = others
-        .into_iter()
-        .map(|flag| flag.name)
-        .filter(|name| !["--nv", "--nvccli"].contains(&name.as_str()))
-        .collect();
+    line.left_out = others.into_iter().map(|flag| flag.name).filter(|name| !OPTIONS.contains(&name.as_str())).collect();
     match line.verb.first().map(|verb| verb.text.as_str()) {
         // It runs its command in place of the image's entrypoint.
         Some("exec") if !line.arguments.is_empty() => {
@@ -103,6 +100,20 @@ pub fn asked(mut line: CommandLine, variables: &Variables) -> Result<Asked, Unre
     Ok(Asked { line, request, from: "apptainer", notes, is_mistaken: false })
 }
 
+fn has_option(line: &CommandLine) -> bool {
+    line.flags.iter().any(|flag| OPTIONS.contains(&flag.name.as_str()))
+}
+
+/// The refusal of a command line that asks for no GPU, with the same one that asks for all.
+fn asks_for_none(line: &CommandLine, program: &Word) -> Unreadable {
+    let behind = line.arguments.iter().enumerate().find(|(_, word)| OPTIONS.contains(&word.text.as_str()));
+    let moved = behind.and_then(|(at, word)| correction::before_image(line, at, &word.text, Dialect::Apptainer));
+    let (hint, line) = moved.unwrap_or_else(|| ("Apptainer gives GPUs with --nv".to_owned(), line.clone()));
+    let mut unreadable = Unreadable::new("the command line asks for no GPU").hint(hint);
+    unreadable.tries.push(with_nv(&line, program));
+    unreadable
+}
+
 /// Whether a variable asks for GPUs, by a value that Go's `strconv.ParseBool` takes.
 fn has_variable(variables: &Variables) -> bool {
     let is_true = |value: &String| ["1", "t", "T", "true", "True", "TRUE"].contains(&value.trim());
@@ -110,11 +121,12 @@ fn has_variable(variables: &Variables) -> bool {
 }
 
 /// The same command line with all GPUs.
-fn with_nv(line: &CommandLine) -> String {
+fn with_nv(line: &CommandLine, program: &Word) -> String {
     let of = |words: &[Word]| words.iter().map(|word| word.written.clone()).collect::<Vec<_>>();
-    let verb = line.verb.first().map_or("exec", |verb| &verb.text);
+    let verb = line.verb.first().map_or_else(|| "exec".to_owned(), |verb| verb.text.clone());
     let mut words = of(&line.before);
-    words.extend(["apptainer", verb, "--nv"].map(str::to_owned));
+    words.extend([program.written.clone(), verb.clone()]);
+    words.extend((!has_option(line)).then(|| "--nv".to_owned()));
     words.extend(line.flags.iter().flat_map(|flag| of(&flag.words)));
     words.push(line.image.as_ref().map_or_else(|| "IMAGE".to_owned(), |image| image.written.clone()));
     words.extend(of(&line.arguments));

@@ -31,7 +31,7 @@ pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
     let line = CommandLine { before, global, verb, ..options(behind, engine) };
     not_in_typographic_quotes(&line)?;
     if engine == Engine::Apptainer {
-        return apptainer::asked(line, &variables);
+        return apptainer::asked(line, program, &variables);
     }
     let said = said_of_unpassed(&line, &variables);
     match asked(line, &variables) {
@@ -227,8 +227,11 @@ struct Ways {
 fn asked(line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> {
     let all = line.clone();
     let (line, ways) = divided(line, variables)?;
-    let mut notes = Vec::new();
+    let of_image = line.image.as_ref().filter(|image| correction::may_be_options(image, &line.arguments));
+    let said = |image: &Word| format!("{} is taken for the image: if it has options, write their values", image.text);
+    let mut notes: Vec<_> = of_image.map(said).into_iter().collect();
     let Some((gpus, from, is_mistaken)) = chosen(&line, &ways, variables, &mut notes)? else {
+        not_of_shell(&line, "--runtime")?;
         return Err(correction::asks_for_none(&all, ways.gpus.is_some(), ways.visible.as_deref()));
     };
     let of_flag = ways.gpus.and_then(|value| value.capabilities);
@@ -252,14 +255,24 @@ fn divided(mut line: CommandLine, variables: &Variables) -> Result<(CommandLine,
     Ok((line, ways))
 }
 
+/// Refuses an option whose value the shell replaces.
+fn not_of_shell(line: &CommandLine, name: &str) -> Result<(), Unreadable> {
+    match line.flags.iter().find(|flag| flag.name == name && flag.is_replaced) {
+        Some(flag) => Err(replaced_by_shell(name, flag)),
+        None => Ok(()),
+    }
+}
+
+fn replaced_by_shell(what: &str, flag: &Flag) -> Unreadable {
+    let value = flag.value.as_deref().unwrap_or_default();
+    Unreadable::new(format!("the value of {what} is replaced by the shell: {value}"))
+        .hint("write the value itself: gpusetup does not know the shell's variables")
+}
+
 /// Whether an option is a part of the request.
 fn takes(flag: &Flag, ways: &mut Ways, variables: &Variables) -> Result<bool, Unreadable> {
     let known = |what: &str| match flag.is_replaced {
-        true => Err(Unreadable::new(format!(
-            "the value of {what} is replaced by the shell: {}",
-            flag.value.as_deref().unwrap_or_default()
-        ))
-        .hint("write the value itself: gpusetup does not know the shell's variables")),
+        true => Err(replaced_by_shell(what, flag)),
         false => Ok(()),
     };
     match (flag.name.as_str(), flag.value.as_deref()) {
@@ -272,7 +285,7 @@ fn takes(flag: &Flag, ways: &mut Ways, variables: &Variables) -> Result<bool, Un
             ways.gpus = Some(gpus_value::read(value)?);
             Ok(true)
         }
-        ("--runtime", Some("nvidia" | "nvidia-legacy" | "nvidia-cdi" | "nvidia-container-runtime")) => {
+        ("--runtime", Some(value)) if is_nvidias_runtime(value) => {
             ways.has_runtime = true;
             Ok(true)
         }
@@ -287,6 +300,19 @@ fn takes(flag: &Flag, ways: &mut Ways, variables: &Variables) -> Result<bool, Un
         ("--env", _) => takes_variable(flag, ways, variables, &known),
         _ => Ok(false),
     }
+}
+
+/// Whether a runtime is NVIDIA's, by its name in the engine's configuration or by the path of its program, which Podman takes.
+fn is_nvidias_runtime(value: &str) -> bool {
+    const NAMES: [&str; 6] = [
+        "nvidia",
+        "nvidia-cdi",
+        "nvidia-container-runtime",
+        "nvidia-container-runtime.cdi",
+        "nvidia-container-runtime.legacy",
+        "nvidia-legacy",
+    ];
+    NAMES.contains(&value.rsplit('/').next().unwrap_or(value))
 }
 
 fn takes_variable(
@@ -361,7 +387,8 @@ fn chosen(
     let nv_gpu = nv_gpu.filter(|_| engine == Engine::NvidiaDocker).map(|value| value.replace(' ', ","));
     let runtime = form_of(engine, "runtime");
     if let Some(visible) = nv_gpu.as_ref().or(ways.visible.as_ref()) {
-        if !ways.has_runtime && engine != Engine::NvidiaDocker {
+        let has_hooks = line.flags.iter().any(|flag| flag.name == correction::HOOKS);
+        if !ways.has_runtime && !has_hooks && engine != Engine::NvidiaDocker {
             notes.push(
                 "without --runtime=nvidia the variable has an effect only if nvidia is the engine's default runtime"
                     .to_owned(),

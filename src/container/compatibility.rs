@@ -10,6 +10,7 @@ use super::requirement::Met;
 use super::support::targeted_seen;
 use crate::compat::Database;
 use crate::text::quoted;
+use crate::version::CudaVersion;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -155,8 +156,18 @@ fn without_driver(needs: &Needs, host: &Host, database: &Database) -> Judgement 
     let mut judgement = Judgement::new(ImageAnswer::DoesNotRun, reason);
     let cuda = needs.cuda.last().copied();
     let met = cuda.map(|cuda| targeted_seen(cuda, host, database, &mut judgement.reasons));
-    let obstacle = if met == Some(Met::No) { Obstacle::Gpu } else { Obstacle::Driver };
-    judgement.add_help(obstacle, cuda, None, host, database);
+    if met != Some(Met::No) {
+        judgement.add_help(Obstacle::Driver, cuda, None, host, database);
+        return judgement;
+    }
+    let runs = |cuda: &CudaVersion| targeted_seen(*cuda, host, database, &mut Vec::new()) != Met::No;
+    match needs.choices.iter().find(|choice| choice.cuda.iter().any(runs)) {
+        Some(choice) => {
+            judgement.reasons.push(choice.said());
+            judgement.add_help(Obstacle::Driver, choice.cuda.last().copied(), None, host, database);
+        }
+        None => judgement.add_help(Obstacle::Gpu, cuda, None, host, database),
+    }
     judgement
 }
 

@@ -38,13 +38,37 @@ pub fn services(
     for (name, service) in all {
         let typed = typed.and_then(|all| all.get(name));
         let asked = self::service(service, typed).map_err(|e| of_part("service", name, e))?;
-        if asked.is_none() && service.pointer("/deploy/resources/reservations/generic_resources").is_some() {
-            let says = format!("service {name} has generic_resources, which only Docker Swarm reads");
-            unread.push(Unreadable::new(says).hint("for Compose, use deploy.resources.reservations.devices or gpus"));
+        if asked.is_none() {
+            unread.extend(without_effect(service).map(|what| {
+                Unreadable::new(format!("service {name} has {what}"))
+                    .hint("for Compose, use deploy.resources.reservations.devices or gpus")
+            }));
         }
         found.extend(asked.map(|asked| (name.clone(), asked)));
     }
     Ok(found)
+}
+
+/// What a service has that looks like a request for GPUs, and gives it none.
+fn without_effect(service: &Value) -> Option<&'static str> {
+    let entries = |place| service.pointer(place).and_then(Value::as_array).into_iter().flatten();
+    let has_gpus = |place| entries(place).any(|entry| is_nvidias(entry).unwrap_or(true));
+    let of_swarm = service.pointer("/deploy/resources/reservations/generic_resources");
+    let files = left_out::devices(service.get("devices"));
+    match () {
+        () if of_swarm.is_some() => Some("generic_resources, which only Docker Swarm reads"),
+        () if has_gpus("/resources/reservations/devices") => {
+            Some("resources outside of deploy, which Compose does not know")
+        }
+        () if has_gpus("/deploy/resources/limits/devices") => {
+            Some("devices among its limits, which Compose does not know")
+        }
+        () if has_gpus("/device_requests") => Some("device_requests, which Compose does not know"),
+        () if files.iter().any(|path| path.starts_with("/dev/nvidia")) => {
+            Some("device files of NVIDIA's, without the driver's libraries")
+        }
+        () => None,
+    }
 }
 
 /// What a service asks for; none if it asks for no GPU.
@@ -59,7 +83,7 @@ fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unre
     let reservations = service.pointer("/deploy/resources/reservations/devices").and_then(Value::as_array);
     let (mut all, mut left_out, mut mistakes) = (Vec::new(), left_out::of_service(service), Vec::new());
     for (index, entry) in reservations.into_iter().flatten().enumerate() {
-        if is_nvidias(entry) {
+        if is_nvidias(entry)? {
             all.push(reservation(entry)?);
             let typed = typed.and_then(|typed| typed.pointer("/deploy/resources/reservations/devices")?.get(index));
             mistakes.extend(mistaken_ids(entry, typed));
@@ -87,7 +111,9 @@ fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unre
     if keys.contains_key("gpus") {
         from = "compose-gpus";
     }
-    let devices: Vec<_> = left_out::devices(keys.get("devices")).into_iter().filter_map(cdi_name).collect();
+    let devices = left_out::devices(keys.get("devices"));
+    devices.iter().filter(|name| name.contains("nvidia.com/gpu")).try_for_each(|name| literal(name).map(drop))?;
+    let devices: Vec<_> = devices.into_iter().filter_map(cdi_name).collect();
     if !devices.is_empty() {
         all.push((if devices.contains(&"all") { Gpus::All } else { Gpus::of_names(&devices)? }, None));
     }
@@ -100,7 +126,8 @@ fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unre
         ));
     }
     if all.is_empty() {
-        let has_runtime = keys.get("runtime").is_some_and(|runtime| runtime == "nvidia");
+        let runtime = keys.get("runtime").and_then(Value::as_str).map(literal).transpose()?;
+        let has_runtime = runtime.is_some_and(|runtime| runtime == "nvidia");
         let gpus = match visible {
             Some(value) => Gpus::of_variable(&literal(value.ok_or_else(|| of_shell("NVIDIA_VISIBLE_DEVICES"))?)?)?,
             None if has_runtime => {
@@ -145,6 +172,9 @@ fn service(service: &Value, typed: Option<&Value>) -> Result<Option<Asked>, Unre
 /// The refusal of `gpus: 2`: Compose takes the word `all` or a list (<https://docs.docker.com/reference/compose-file/services/#gpus>).
 fn no_list(value: &Value) -> Unreadable {
     let written = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if let Err(replaced) = literal(&written) {
+        return replaced;
+    }
     let unreadable = Unreadable::new(format!("gpus: {written} is not valid in Compose, which takes all or a list"));
     match written.trim().parse::<u32>() {
         Ok(count @ 1..=MOST_GPUS) => {
@@ -155,13 +185,21 @@ fn no_list(value: &Value) -> Unreadable {
 }
 
 /// Whether a reservation is of NVIDIA's devices.
-fn is_nvidias(entry: &Value) -> bool {
-    match entry.get("driver").and_then(Value::as_str) {
+///
+/// # Errors
+///
+/// If Compose replaces a part of what decides: Open WebUI's file has `driver: ${OLLAMA_GPU_DRIVER-nvidia}`.
+fn is_nvidias(entry: &Value) -> Result<bool, Unreadable> {
+    Ok(match entry.get("driver").and_then(Value::as_str) {
         Some("nvidia" | "nvidia.cdi" | "nvidia.runtime-hook") => true,
         Some("cdi") => texts(entry.get("device_ids")).iter().any(|id| cdi_name(id).is_some()),
-        Some(_) => false,
-        None => texts(entry.get("capabilities")).iter().any(|name| ["gpu", "nvidia"].contains(name)),
-    }
+        Some(other) => literal(other).map(|_| false)?,
+        None => {
+            let names = texts(entry.get("capabilities"));
+            names.iter().try_for_each(|name| literal(name).map(drop))?;
+            names.iter().any(|name| ["gpu", "nvidia"].contains(name))
+        }
+    })
 }
 
 /// What is said of the driver of a reservation.
@@ -170,6 +208,8 @@ fn left_out_driver(entry: &Value) -> Option<String> {
 }
 
 fn reservation(entry: &Value) -> Result<(Gpus, Option<Vec<String>>), Unreadable> {
+    let keys = ["driver", "count", "device_ids", "capabilities"].into_iter();
+    keys.flat_map(|key| texts(entry.get(key))).try_for_each(|text| literal(text).map(drop))?;
     let ids = texts(entry.get("device_ids"));
     let count = entry.get("count").and_then(Value::as_str);
     let names: Vec<_> = ids.iter().map(|id| cdi_name(id).unwrap_or(id)).collect();

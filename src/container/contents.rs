@@ -2,7 +2,8 @@
 
 use super::layer::Layer;
 use crate::version::{CudaVersion, DriverVersion};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// The CUDA that a file is part of, as far as its name says which one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,6 +12,25 @@ pub enum NamedCuda {
     Major(u16),
     /// Of this series.
     Series(CudaVersion),
+}
+
+impl NamedCuda {
+    /// Its major version.
+    pub fn major(self) -> u16 {
+        match self {
+            Self::Major(major) => major,
+            Self::Series(series) => series.major,
+        }
+    }
+}
+
+impl fmt::Display for NamedCuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Major(major) => major.fmt(f),
+            Self::Series(series) => series.fmt(f),
+        }
+    }
 }
 
 /// The files of an image that matter here.
@@ -49,6 +69,28 @@ impl Contents {
             other_driver: newest(other_driver),
             system_driver: newest(system_driver),
         }
+    }
+
+    /// The CUDAs before this major version that programs may choose when they start: Ollama's image has one folder for CUDA 12 and
+    /// one for CUDA 13. One for each major version, the newest first, with its file.
+    pub fn older_choices(&self, major: u16) -> Vec<(NamedCuda, &str)> {
+        let newer = |one: NamedCuda, other: NamedCuda| (one.major(), one) > (other.major(), other);
+        let mut newest_of_homes: BTreeMap<&str, (NamedCuda, &str)> = BTreeMap::new();
+        for (cuda, file) in &self.cudas {
+            let Some(home) = home(file) else { continue };
+            let newest = newest_of_homes.entry(home).or_insert((*cuda, file.as_str()));
+            if newer(*cuda, newest.0) {
+                *newest = (*cuda, file.as_str());
+            }
+        }
+        let mut newest_of_majors: BTreeMap<u16, (NamedCuda, &str)> = BTreeMap::new();
+        for (cuda, file) in newest_of_homes.into_values().filter(|(cuda, _)| cuda.major() < major) {
+            let newest = newest_of_majors.entry(cuda.major()).or_insert((cuda, file));
+            if newer(cuda, newest.0) {
+                *newest = (cuda, file);
+            }
+        }
+        newest_of_majors.into_values().rev().collect()
     }
 }
 
@@ -164,6 +206,20 @@ fn series(version: &str) -> Option<CudaVersion> {
     Some(CudaVersion { major, minor, patch: None })
 }
 
+/// The folder of a program or an environment that has its own CUDA, by one of its files: `usr/lib/ollama/cuda_v12`,
+/// `opt/conda/envs/old`. None if the file is the system's, on which images are built: a toolkit in `/usr/local`, or a package.
+fn home(path: &str) -> Option<&str> {
+    let folder = path.rsplit_once('/')?.0;
+    if folder.starts_with("usr/local/cuda") || folder == "var/lib/dpkg/info" || is_system_folder(folder) {
+        return None;
+    }
+    if let Some(at) = ["/lib/python", "/lib64/python"].into_iter().find_map(|packages| folder.find(packages)) {
+        return folder.get(..at);
+    }
+    let ends = ["/conda-meta", "/lib", "/lib64"];
+    Some(ends.into_iter().find_map(|end| folder.strip_suffix(end)).unwrap_or(folder))
+}
+
 /// The driver of a library of `cuda-compat`: `usr/local/cuda-12.4/compat/libcuda.so.550.54.15`. NVIDIA's images of frameworks have it
 /// in a folder `lib.real` below.
 fn compat_driver(path: &str) -> Option<DriverVersion> {
@@ -184,10 +240,15 @@ fn driver_library(path: &str) -> Option<DriverVersion> {
 /// it, and `docker commit` keeps it.
 fn system_driver(path: &str) -> Option<DriverVersion> {
     let (folder, file) = path.rsplit_once('/')?;
+    let version = ["libcuda.so.", "libnvidia-ml.so."].iter().find_map(|name| file.strip_prefix(name))?;
+    version.parse().ok().filter(|_| is_system_folder(folder))
+}
+
+/// Whether a folder is one of the system's libraries: `usr/lib64`, `lib/aarch64-linux-gnu`.
+fn is_system_folder(folder: &str) -> bool {
     let folder = folder.strip_prefix("usr/").unwrap_or(folder);
     let is_multiarch = folder.strip_prefix("lib/").is_some_and(|name| name.ends_with("-linux-gnu"));
-    let version = ["libcuda.so.", "libnvidia-ml.so."].iter().find_map(|name| file.strip_prefix(name))?;
-    version.parse().ok().filter(|_| is_multiarch || ["lib", "lib64"].contains(&folder))
+    is_multiarch || ["lib", "lib64"].contains(&folder)
 }
 
 fn is_in_compat(path: &str) -> bool {
@@ -293,6 +354,36 @@ mod tests {
         ] {
             assert_eq!(system_driver(file), None, "{file}");
         }
+    }
+
+    #[test]
+    fn programs_choose_among_the_cudas_of_several_folders() {
+        let choices = |files: &[&str]| {
+            let files = files.iter().map(|file| (*file).to_owned()).collect();
+            let contents = Contents::of(&[Layer { files, ..Layer::default() }]);
+            contents.older_choices(13).into_iter().map(|(cuda, _)| cuda.to_string()).collect::<Vec<_>>()
+        };
+        let ollama = [
+            "usr/lib/ollama/cuda_v11/libcudart.so.11.3.109",
+            "usr/lib/ollama/cuda_v12/libcublas.so.12.8.4.1",
+            "usr/lib/ollama/cuda_v12/libcudart.so.12.8.90",
+            "usr/lib/ollama/cuda_v13/libcudart.so.13.0.96",
+        ];
+        assert_eq!(choices(&ollama), ["12.8", "11.3"]);
+        // One environment, whose packages are used together.
+        let environment = [
+            "opt/env/conda-meta/cudatoolkit-11.8.0-h37601d7_11.json",
+            "opt/env/lib/libcudart.so.11.0",
+            "opt/env/lib/python3.12/site-packages/nvidia/cu13/lib/libcudart.so.13",
+        ];
+        assert_eq!(choices(&environment), [""; 0]);
+        // The toolkit and the packages of a base image.
+        let base = [
+            "usr/lib/x86_64-linux-gnu/libcublas.so.12",
+            "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127",
+            "var/lib/dpkg/info/cuda-cudart-12-4.list",
+        ];
+        assert_eq!(choices(&base), [""; 0]);
     }
 
     #[test]

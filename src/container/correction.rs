@@ -11,8 +11,7 @@ use super::unreadable::Unreadable;
 pub fn asks_for_none(line: &CommandLine, has_zero: bool, visible: Option<&str>) -> Unreadable {
     let mut unreadable = Unreadable::new("the command line asks for no GPU");
     if let Some(image) = line.image.as_ref().filter(|image| !has_zero && may_be_options(image, &line.arguments)) {
-        unreadable.says =
-            format!("{} is before an option, and its value is not known: it may be options or the image", image.text);
+        unreadable.says = format!("the value of {} is not known: it may be options or the image", image.text);
         unreadable.tries.push(format!("gpusetup container translate -- {}", written(line, None)));
         return unreadable.hint("write its value, or let the shell replace it");
     }
@@ -39,10 +38,12 @@ pub fn asks_for_none(line: &CommandLine, has_zero: bool, visible: Option<&str>) 
     unreadable
 }
 
-/// Whether the word that was read as the image may be options: a variable without quotes, and an option behind it.
-fn may_be_options(image: &Word, arguments: &[Word]) -> bool {
-    let is_option = |word: &Word| word.text.starts_with('-');
-    image.is_replaced && image.written.starts_with('$') && arguments.first().is_some_and(is_option)
+/// Whether the word that was read as the image may be options: a variable without quotes, and behind it an option, a variable or
+/// what may be the image.
+pub fn may_be_options(image: &Word, arguments: &[Word]) -> bool {
+    let is_image = |text: &str| text.contains(['/', ':']) && !text.starts_with(['/', '.']);
+    let goes_on = |word: &Word| word.text.starts_with(['-', '$']) || is_image(&word.text);
+    image.is_replaced && image.written.starts_with('$') && arguments.first().is_some_and(goes_on)
 }
 
 /// What options have to do with GPUs that give none.
@@ -73,7 +74,7 @@ fn hints(line: &CommandLine) -> Vec<String> {
 }
 
 /// Podman's option for folders of hooks.
-const HOOKS: &str = "--hooks-dir";
+pub const HOOKS: &str = "--hooks-dir";
 
 /// The CDI name of a GPU of another vendor or kind: `amd.com/gpu=all`, and `management.nvidia.com/gpu=all`, which NVIDIA's GPU
 /// Operator has for its own containers.
@@ -124,21 +125,26 @@ fn meant(word: &str) -> Option<Vec<String>> {
 fn moved(line: &CommandLine) -> Option<(String, CommandLine)> {
     const REQUESTS: [&str; 4] = ["--gpus", "--runtime=nvidia", "--device=nvidia.com/gpu=", "nvidia.com/gpu="];
     let is_request = |word: &Word| REQUESTS.iter().any(|part| word.text.starts_with(part));
-    let image = line.image.as_ref()?;
     let at = line.arguments.iter().position(is_request)?;
     let word = line.arguments.get(at)?;
     // The value of --device.
     let at = if word.text.starts_with('-') { at } else { at.checked_sub(1)? };
+    before_image(line, at, &word.text, Dialect::Docker)
+}
+
+/// The command line with the option at this place of its arguments before the image, and what was wrong with it. `word` names it.
+pub fn before_image(line: &CommandLine, at: usize, word: &str, dialect: Dialect) -> Option<(String, CommandLine)> {
+    let image = line.image.as_ref()?;
     let (before, behind) = line.arguments.split_at(at);
-    let (mut flags, _) = flags::read(behind, Dialect::Docker);
+    let (mut flags, _) = flags::read(behind, dialect);
     // Among the arguments of a program, the other options are most likely the program's.
     if at > 0 {
         flags.truncate(1);
     }
     let count: usize = flags.iter().map(|flag| flag.words.len()).sum();
     let hint = format!(
-        "{} is behind the image {}, so it is an argument of the container's program: write it before the image",
-        word.text, image.text
+        "{word} is behind the image {}, so it is an argument of the container's program: write it before the image",
+        image.text
     );
     let arguments = [before, behind.get(count..)?].concat();
     Some((hint, CommandLine { flags: [line.flags.clone(), flags].concat(), arguments, ..line.clone() }))

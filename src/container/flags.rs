@@ -2,9 +2,9 @@
 
 use super::shell_words::Word;
 
-/// Long options without a value, of Docker (`docker run --help`, 28.2) and of Podman and nerdctl beside it (podman-run(1), 5; nerdctl's
-/// command reference).
-const LONG: [&str; 27] = [
+/// Long options without a value, of Docker (`docker run --help`, 28.2) and of Podman and nerdctl beside it (podman-run(1), 5;
+/// podman(1), 6; nerdctl's command reference).
+const LONG: [&str; 29] = [
     "detach",
     "disable-content-trust",
     "env-host",
@@ -27,7 +27,9 @@ const LONG: [&str; 27] = [
     "rmi",
     "rootfs",
     "sig-proxy",
+    "syslog",
     "tls-verify",
+    "transient-store",
     "tty",
     "unsetenv-all",
     "use-api-socket",

@@ -39,15 +39,16 @@ pub fn of_container(container: &Value) -> Vec<String> {
     names.extend(keys(container, "/resources", "resources.", &["limits", "requests"]));
     for kind in ["limits", "requests"] {
         let all = keys(container, &format!("/resources/{kind}"), &format!("{kind}."), &[]);
-        names.extend(all.into_iter().filter(|name| !is_of_gpus(name)));
+        let is_read = |name: &String| name.split_once(".nvidia.com/").is_some_and(|(_, kind)| is_of_gpus(kind));
+        names.extend(all.into_iter().filter(|name| !is_read(name)));
     }
     names
 }
 
-/// Whether a limit is one for GPUs that is read: `limits.nvidia.com/gpu`.
-fn is_of_gpus(limit: &str) -> bool {
-    let kind = limit.split_once(".nvidia.com/").map(|(_, kind)| kind);
-    kind.is_some_and(|kind| kind == "gpu" || kind == "gpu.shared" || kind.starts_with("mig-"))
+/// Whether a limit of `nvidia.com/` with this name is a number of GPUs. HAMi's `gpumem` is memory in MB, and its `gpucores` a share in
+/// percent (<https://github.com/Project-HAMi/HAMi>).
+pub fn is_of_gpus(kind: &str) -> bool {
+    kind == "gpu" || kind == "gpu.shared" || kind.starts_with("mig-")
 }
 
 /// What a document of Kubernetes has around the containers of its pod, whose spec is at `place`. The node selector is first, with

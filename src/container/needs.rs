@@ -16,12 +16,24 @@ pub struct Needs {
     pub configured: Option<String>,
     /// The file that shows its CUDA, if its configuration does not.
     pub shown_by: Option<String>,
+    /// Older CUDAs in it that programs may choose instead, the newest first.
+    pub choices: Vec<OlderCuda>,
     /// The libraries of a newer driver in it.
     pub compat: Option<Compat>,
     /// What it demands, by the names of its variables.
     pub demands: Vec<(String, String)>,
     /// It turns its demands off.
     pub is_disabled: bool,
+}
+
+/// A CUDA of an older major version in another folder of an image.
+pub struct OlderCuda {
+    /// Each version that it may be, oldest first.
+    pub cuda: Vec<CudaVersion>,
+    /// The same, for people.
+    pub text: String,
+    /// The file that shows it.
+    pub file: String,
 }
 
 /// The libraries of a newer driver (cuda-compat) in an image.
@@ -46,11 +58,20 @@ impl Needs {
         }
         let is_disabled = variable(image, "NVIDIA_DISABLE_REQUIRE")
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
-        let (cuda, compat) = (Vec::new(), compat(image));
-        let mut needs = Self { cuda, cuda_text: None, configured: None, shown_by: None, compat, demands, is_disabled };
+        let mut needs = Self {
+            cuda: Vec::new(),
+            cuda_text: None,
+            configured: None,
+            shown_by: None,
+            choices: Vec::new(),
+            compat: compat(image),
+            demands,
+            is_disabled,
+        };
         needs.add_configured(image, database);
         needs.configured = needs.cuda_text.clone();
         needs.add_files(image, database);
+        needs.add_choices(image, database);
         needs
     }
 
@@ -96,6 +117,27 @@ impl Needs {
             self.cuda_text = Some(major.to_string());
             self.shown_by = Some(file.clone());
         }
+    }
+
+    fn add_choices(&mut self, image: &Image, database: &Database) {
+        let Some((contents, newest)) = image.contents.as_ref().zip(self.cuda.first()) else { return };
+        let choice = |(cuda, file): (NamedCuda, &str)| OlderCuda {
+            cuda: match cuda {
+                NamedCuda::Series(series) => vec![series],
+                NamedCuda::Major(major) => of_major(major, database),
+            },
+            text: cuda.to_string(),
+            file: file.to_owned(),
+        };
+        let choices = contents.older_choices(newest.major).into_iter().map(choice);
+        self.choices = choices.filter(|choice| !choice.cuda.is_empty()).collect();
+    }
+}
+
+impl OlderCuda {
+    /// The fact, in words.
+    pub fn said(&self) -> String {
+        format!("it also has CUDA {}: {}", self.text, self.file)
     }
 }
 

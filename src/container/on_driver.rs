@@ -5,24 +5,51 @@ use super::demands::{is_met, permitted};
 use super::driver_change::Obstacle;
 use super::host::{Host, HostDriver, HostGpu};
 use super::judgement::{ImageAnswer, Judgement};
-use super::needs::{Compat, Needs};
+use super::needs::{Compat, Needs, OlderCuda};
 use super::requirement::Met;
 use super::support::{served, targeted};
 use crate::compat::{CudaRelease, Database, ForwardCompatibility};
 use crate::version::{CudaVersion, DriverVersion};
 use std::collections::BTreeSet;
 
-/// Whether a host with this driver runs an image.
+/// Whether a host with this driver runs an image. Its newest CUDA decides, unless programs may choose an older one.
 pub fn on_driver(needs: &Needs, driver: &HostDriver, host: &Host, database: &Database) -> Judgement {
-    let cudas: Vec<_> = match needs.cuda.as_slice() {
-        [] => vec![None],
-        all => all.iter().copied().map(Some).collect(),
+    let judged = |cuda: &[CudaVersion], says_help: bool| {
+        let cudas: Vec<_> = match cuda {
+            [] => vec![None],
+            all => all.iter().copied().map(Some).collect(),
+        };
+        let on_releases = |cuda| {
+            let name = &driver.name;
+            let case = |driver: &DriverVersion| Case { needs, cuda, name, driver: *driver, host, database, says_help };
+            of_releases(driver, driver.releases.iter().map(|release| case(release).judged()).collect())
+        };
+        of_cudas(cudas.into_iter().map(on_releases).collect())
     };
-    let on_releases = |cuda| {
-        let case = |release: &DriverVersion| Case { needs, cuda, name: &driver.name, driver: *release, host, database };
-        of_releases(driver, driver.releases.iter().map(|release| case(release).judged()).collect())
-    };
-    of_cudas(cudas.into_iter().map(on_releases).collect())
+    let newest = judged(&needs.cuda, true);
+    if newest.answer != ImageAnswer::DoesNotRun {
+        return newest;
+    }
+    let choices = needs.choices.iter().map(|choice| (choice, judged(&choice.cuda, true)));
+    let mut running = choices.filter(|(_, judgement)| judgement.answer != ImageAnswer::DoesNotRun);
+    match running.next() {
+        Some((choice, older)) => {
+            Judgement { commands: newest.commands, ..chosen(choice, older, judged(&needs.cuda, false)) }
+        }
+        None => newest,
+    }
+}
+
+/// The judgement for an image whose newest CUDA does not run, and whose programs may choose this older one.
+fn chosen(choice: &OlderCuda, older: Judgement, newest: Judgement) -> Judgement {
+    let mut reasons = newest.reasons;
+    let depends = format!("whether its programs can use CUDA {} instead is not known", choice.text);
+    for reason in [choice.said()].into_iter().chain(older.reasons).chain([depends]) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    Judgement { answer: ImageAnswer::Unknown, reasons, commands: Vec::new() }
 }
 
 /// The judgement for a CUDA that is one of several, the oldest first.
@@ -69,6 +96,8 @@ struct Case<'a> {
     driver: DriverVersion,
     host: &'a Host,
     database: &'a Database,
+    /// Whether the judgement says what would make it run.
+    says_help: bool,
 }
 
 /// Whether the driver runs the CUDA in an image.
@@ -99,7 +128,7 @@ impl Case<'_> {
             Compatible::Yes => ImageAnswer::Runs,
         };
         let mut judgement = Judgement { answer, reasons, commands: Vec::new() };
-        if answer == ImageAnswer::DoesNotRun {
+        if answer == ImageAnswer::DoesNotRun && self.says_help {
             let obstacle = if targeted == Met::No { Obstacle::Gpu } else { Obstacle::Driver };
             judgement.add_help(obstacle, self.cuda, Some(self.driver), self.host, self.database);
         }

@@ -112,7 +112,8 @@ fn limits(container: &Value) -> Result<Option<(Gpus, bool)>, Unreadable> {
     let limits: BTreeMap<_, _> = resources(container, "requests").chain(resources(container, "limits")).collect();
     let (mut count, mut shares, mut profiles) = (0, 0, BTreeMap::new());
     for (name, value) in limits {
-        let Some(kind) = name.strip_prefix("nvidia.com/") else { continue };
+        let kind = name.strip_prefix("nvidia.com/").filter(|kind| left_out::is_of_gpus(kind));
+        let Some(kind) = kind else { continue };
         let number = value.as_str().and_then(|text| text.parse().ok()).filter(|n| *n <= MOST_GPUS);
         let number = number.ok_or_else(|| Unreadable::new(format!("{name}: {value} is no number of GPUs")))?;
         match kind.strip_prefix("mig-") {

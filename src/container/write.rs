@@ -227,11 +227,40 @@ const PODMANS_ALONE: [&str; 61] = [
 /// Those of them that nerdctl has, as its command reference says (2.3.4).
 const NERDCTLS_TOO: [&str; 6] = ["--cgroup-conf", "--pidfile", "--rdt-class", "--rootfs", "--systemd", "--umask"];
 
+/// Podman's own options that it also reads behind `run`: podman(1) (6.0), and the persistent ones of
+/// <https://github.com/containers/podman/blob/main/cmd/podman/root.go>. Docker reads its own only before `run`, and they are others.
+const PODMANS_GLOBAL: [&str; 19] = [
+    "--cdi-spec-dir",
+    "--cgroup-manager",
+    "--cni-config-dir",
+    "--conmon",
+    "--events-backend",
+    "--hooks-dir",
+    "--imagestore",
+    "--log-level",
+    "--network-cmd-path",
+    "--network-config-dir",
+    "--root",
+    "--runroot",
+    "--runtime-flag",
+    "--storage-driver",
+    "--storage-opt",
+    "--syslog",
+    "--tmpdir",
+    "--transient-store",
+    "--volumepath",
+];
+
+/// Whether an option behind `run` is one of Podman's own.
+fn is_podmans_global(engine: Engine, flag: &Flag) -> bool {
+    engine == Engine::Podman && PODMANS_GLOBAL.contains(&flag.name.as_str())
+}
+
 /// The options by which containers find each other.
 const LINKS: [&str; 2] = ["--link", "--link-local-ip"];
 
 /// An option that the program lacks, as it is named, or one with a value that only Podman knows. The `--userns` of Docker and
-/// nerdctl takes `host` alone.
+/// nerdctl takes `host` alone, and Docker's `--runtime` the names in its `daemon.json` and `runc`.
 fn lacking(program: &str, engine: Engine, flag: &Flag) -> Option<String> {
     let name = flag.name.as_str();
     let of_podman = engine == Engine::Podman;
@@ -241,7 +270,10 @@ fn lacking(program: &str, engine: Engine, flag: &Flag) -> Option<String> {
         "nerdctl" => NOT_NERDCTLS.contains(&name) || is_podmans && !NERDCTLS_TOO.contains(&name),
         _ => is_podmans,
     };
-    let has_podmans_value = |value: &str| name == "--userns" && value != "host" || podmans_values::has_one(flag);
+    let is_unknown_runtime = |value: &str| name == "--runtime" && program == "docker" && value != "runc";
+    let has_podmans_value = |value: &str| {
+        name == "--userns" && value != "host" || is_unknown_runtime(value) || podmans_values::has_one(flag)
+    };
     match flag.value.as_deref() {
         Some(value) if program != "podman" && of_podman && has_podmans_value(value) => Some(format!("{name}={value}")),
         _ => lacks.then(|| name.to_owned()),
@@ -264,7 +296,9 @@ fn options_of(program: &str, line: &CommandLine, written: &mut Written) -> (Vec<
         written.differs(format!("left out, because {program} has no such option: {}{instead}", names.join(", ")));
     }
     let adapted = |flag: &Flag| without_modes(flag).map_or_else(|| flag.clone(), |(flag, _)| flag);
-    let kept = |flags: &[Flag]| flags.iter().filter(|flag| lacking(flag).is_none()).map(adapted).collect();
+    let is_kept =
+        |flag: &&Flag| lacking(flag).is_none() && (program == "podman" || !is_podmans_global(line.engine, flag));
+    let kept = |flags: &[Flag]| flags.iter().filter(is_kept).map(adapted).collect();
     let (before, behind) = line.flags.split_at(line.at);
     (kept(before), kept(behind))
 }
@@ -289,9 +323,11 @@ fn command(line: &CommandLine, program: &str, gpus: &[String], written: &mut Wri
         Engine::Nerdctl => program == "nerdctl",
         Engine::Apptainer | Engine::File => false,
     };
-    if !same && !line.global.is_empty() {
-        let options: Vec<_> = line.global.iter().map(|word| word.text.as_str()).collect();
-        written.differs(format!("left out, because they are options of another program: {}", options.join(" ")));
+    let behind_verb =
+        line.flags.iter().filter(|flag| is_podmans_global(line.engine, flag)).flat_map(|flag| &flag.words);
+    let global: Vec<_> = line.global.iter().chain(behind_verb).map(|word| word.text.as_str()).collect();
+    if !same && !global.is_empty() {
+        written.differs(format!("left out, because they are options of another program: {}", global.join(" ")));
     }
     let of = |words: &[Word]| words.iter().map(|word| word.written.clone()).collect::<Vec<_>>();
     let flags = |flags: &[Flag]| flags.iter().flat_map(|flag| of(&flag.words)).collect::<Vec<_>>();
@@ -414,7 +450,24 @@ fn chosen_again(outer: &str, inner: &str, written: &mut Written) -> Option<Strin
     Some(chosen?.join(","))
 }
 
-/// <https://github.com/NVIDIA/pyxis/wiki/Usage>: the registry is divided from the image by `#`.
+/// The option that names the image, as a word for a shell. pyxis divides the registry from the image by `#`
+/// (<https://github.com/NVIDIA/pyxis/wiki/Usage>).
+fn image_of_pyxis(image: Option<&Word>, written: &mut Written) -> String {
+    let Some(image) = image else { return "--container-image=IMAGE".to_owned() };
+    let registry = image.text.split_once('/').map(|(registry, _)| registry);
+    let has_registry = registry.is_some_and(|registry| registry.contains(['.', ':']) && !registry.contains('$'));
+    let named = |name: &str| if has_registry { name.replacen('/', "#", 1) } else { name.to_owned() };
+    if !image.is_replaced {
+        return quoted(&format!("--container-image={}", named(&image.text)));
+    }
+    if image.text.starts_with(['$', '`']) {
+        written
+            .notes
+            .push(format!("if {} begins with a registry, pyxis needs # in place of the / behind it", image.text));
+    }
+    format!("--container-image={}", named(&image.written))
+}
+
 fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option<String> {
     let count = match &request.gpus {
         Gpus::All => {
@@ -436,7 +489,6 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
         }
         Gpus::Count(count) => *count as usize,
     };
-    let image = line.image.as_ref().map_or("IMAGE", |image| &image.text);
     let of_entrypoint = line.whole_command();
     let command = of_entrypoint.as_ref().unwrap_or(&line.arguments);
     if command.is_empty() {
@@ -465,11 +517,7 @@ fn slurm(line: &CommandLine, request: &Request, written: &mut Written) -> Option
                 .to_owned(),
         );
     }
-    let image = match image.split_once('/') {
-        Some((registry, rest)) if registry.contains(['.', ':']) => format!("{registry}#{rest}"),
-        _ => image.to_owned(),
-    };
-    words.push(quoted(&format!("--container-image={image}")));
+    words.push(image_of_pyxis(line.image.as_ref(), written));
     words.extend(command.iter().map(|word| word.written.clone()));
     Some(words.join(" "))
 }

@@ -279,6 +279,47 @@ fn a_toolkits_other_files_say_which_cuda_an_image_has() {
     assert!(says.contains("opt/app/lib/libcudnn.so.9 is a library for CUDA"), "{says}");
 }
 
+/// Ollama's image has a folder for each CUDA, and uses the newest that the driver and the GPU run.
+#[test]
+fn programs_may_choose_an_older_cuda_of_another_folder() {
+    let place = Place::new();
+    let has = |files: &[&str]| place.file("several.tar", &with_layer(&config(&[]), &layer(files)));
+    let ollama = has(&[
+        "usr/lib/ollama/cuda_v12/libcublas.so.12.8.4.1",
+        "usr/lib/ollama/cuda_v12/libcudart.so.12.8.90",
+        "usr/lib/ollama/cuda_v13/libcudart.so.13.0.96",
+    ]);
+    assert_eq!(place.answer(&ollama, "550", "rtx 4090"), "unknown");
+    let says = place.says(&ollama, "550", "rtx 4090");
+    assert!(says.contains("CUDA 13.0 needs driver 580.65.06") && says.contains("--driver '>=580'"), "{says}");
+    assert!(says.contains("it also has CUDA 12.8: usr/lib/ollama/cuda_v12/libcudart.so.12.8.90"), "{says}");
+    assert_eq!(place.answer(&ollama, "580", "v100-sxm2-16gb"), "unknown");
+    let says = place.says(&ollama, "580", "v100-sxm2-16gb");
+    assert!(says.contains("CUDA 13.0 does not support") && !says.contains("no driver changes that"), "{says}");
+    assert_eq!(place.answer(&ollama, "580", "rtx 4090"), "runs");
+    assert_eq!(place.answer(&ollama, "470", "rtx 3090"), "does-not-run");
+    // Without a driver, too.
+    let path = ollama.to_str().expect("UTF-8");
+    let ran = place.1.run(&["container", "check", path, "--gpu", "v100-sxm2-16gb", "--json"]);
+    assert_eq!(answer(&ran), "does-not-run");
+    assert!(
+        ran.out.contains("gpusetup plan --profile driver") && !ran.out.contains("no driver changes"),
+        "{}",
+        ran.out
+    );
+    let environments = has(&[
+        "opt/conda/envs/old/lib/python3.8/site-packages/nvidia_cuda_runtime_cu11-11.7.99.dist-info/METADATA",
+        "opt/conda/envs/new/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA",
+    ]);
+    assert_eq!(place.answer(&environments, "550", "rtx 4090"), "unknown");
+    // A base image of an older CUDA is no choice.
+    let based = has(&[
+        "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127",
+        "usr/local/lib/python3.12/dist-packages/nvidia/cu13/lib/libcudart.so.13",
+    ]);
+    assert_eq!(place.answer(&based, "550", "rtx 4090"), "does-not-run");
+}
+
 #[test]
 fn an_image_with_another_driver_may_not_run() {
     let place = Place::new();

@@ -53,6 +53,22 @@ fn an_entrypoint_has_its_place_in_command_lines() {
     assert!(notes[0].contains("--container-entrypoint"), "{notes:?}");
 }
 
+/// The shell replaces the same in the image for pyxis, which divides the registry from it by `#`.
+#[test]
+fn slurm_gets_the_variables_of_an_image() {
+    for (image, option, is_said) in [
+        ("ghcr.io/x/y:$TAG", "ghcr.io#x/y:$TAG", false),
+        ("\"ghcr.io/x/y:$TAG\"", "\"ghcr.io#x/y:$TAG\"", false),
+        ("nvcr.io/nvidia/pytorch:${VER:-24.01}-py3", "nvcr.io#nvidia/pytorch:${VER:-24.01}-py3", false),
+        ("\"$IMAGE\"", "\"$IMAGE\"", true),
+        ("${REGISTRY:-nvcr.io}/x/y", "${REGISTRY:-nvcr.io}/x/y", true),
+    ] {
+        let written = to(Form::Slurm, &format!("docker run --gpus 1 {image} nvidia-smi"));
+        assert_eq!(written.text, Some(format!("srun --gpus=1 --container-image={option} nvidia-smi")));
+        assert_eq!(written.notes.iter().any(|text| text.contains("begins with a registry")), is_said, "{image}");
+    }
+}
+
 #[test]
 fn options_that_a_program_lacks_are_left_out_and_named() {
     let line = "docker run --gpus all --link db:db --name a x";
@@ -92,6 +108,39 @@ fn options_that_a_program_lacks_are_left_out_and_named() {
     assert!(file.contains("entrypoint: [python3]\n") && file.contains("command: [\"-m\", http.server]\n"), "{file}");
 }
 
+/// Podman reads its own options behind `run`, too, and takes a runtime by its path.
+#[test]
+fn podmans_own_options_behind_run_are_left_out_and_named() {
+    let podmans = "podman run --hooks-dir=/etc/h --syslog -e NVIDIA_VISIBLE_DEVICES=0 --log-level debug x nvidia-smi";
+    for (form, text) in [
+        (Form::Docker, "docker run --gpus device=0 x nvidia-smi"),
+        (Form::Nerdctl, "nerdctl run --gpus device=0 x nvidia-smi"),
+        (Form::Runtime, "docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=0 x nvidia-smi"),
+    ] {
+        let written = to(form, podmans);
+        assert_eq!(written.text.as_deref(), Some(text));
+        assert_eq!(
+            written.differences,
+            ["left out, because they are options of another program: --hooks-dir=/etc/h --syslog --log-level debug"]
+        );
+    }
+    let same = to(Form::Podman, podmans).text.expect("a command line");
+    assert!(same.starts_with("podman run --hooks-dir=/etc/h --syslog --device nvidia.com/gpu=0"), "{same}");
+    let ran = run(&["container", "translate", "--to", "docker", podmans]);
+    assert!(!ran.err.contains("only if nvidia is the engine's default runtime"), "{}", ran.err);
+    let by_path = "podman run --runtime /usr/bin/nvidia-container-runtime -e NVIDIA_VISIBLE_DEVICES=0 x";
+    let ran = run(&["container", "translate", "--to", "docker", by_path]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "docker run --gpus device=0 x\n"));
+    assert!(!ran.err.contains("default runtime"), "{}", ran.err);
+    assert_eq!(to(Form::Podman, by_path).text.as_deref(), Some("podman run --device nvidia.com/gpu=0 x"));
+    // Docker knows other runtimes only by their names in its configuration.
+    let other = "podman run --runtime=crun --device nvidia.com/gpu=all x";
+    let written = to(Form::Docker, other);
+    assert_eq!(written.text.as_deref(), Some("docker run --gpus all x"));
+    assert_eq!(written.differences, ["left out, because docker has no such option: --runtime=crun"]);
+    assert_eq!(to(Form::Podman, other).text.as_deref(), Some(other));
+}
+
 /// nvidia-ctk names devices by their index and their whole UUID.
 #[test]
 fn cdi_has_no_devices_of_other_names() {
@@ -128,6 +177,14 @@ fn command_lines_without_gpus_get_a_command_that_has_some() {
         ("docker run --device=/dev/nvidia0 x", "without the driver's libraries", "--gpus all"),
         ("podman run x", "asks for no GPU", "podman run --device nvidia.com/gpu=all x"),
         ("apptainer exec x.sif python", "--nv", "apptainer exec --nv x.sif python\n"),
+        // https://github.com/apptainer/apptainer/issues/846
+        ("apptainer exec x.sif --nv python a.py", "behind the image x.sif", "apptainer exec --nv x.sif python a.py\n"),
+        (
+            "singularity exec --writable x.sif --nv -B /a python --nv",
+            "behind the image x.sif",
+            "singularity exec --writable --nv -B /a x.sif python --nv\n",
+        ),
+        ("singularity run x.sif", "--nv", "singularity run --nv x.sif\n"),
         ("docker run --gpu all ubuntu ls", "--gpu is no option", "docker run --gpus all ubuntu ls\n"),
         (
             "docker run $DOCKER_OPTS --gpus all ubuntu",
@@ -140,6 +197,30 @@ fn command_lines_without_gpus_get_a_command_that_has_some() {
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{line}");
         assert!(ran.err.contains(says) && ran.err.contains(attempt), "{line}\n{}", ran.err);
     }
+}
+
+/// Scripts have options in a variable before the image: which word is the image is not known then.
+#[test]
+fn a_variable_that_may_be_options_is_named() {
+    for (words, is_said) in [
+        ("$OPTS nvidia/cuda:12.2.0-base nvidia-smi", true),
+        ("${ARGS} -v $PWD:/w pytorch/pytorch python a.py", true),
+        ("$PARAMS $NAME $@", true),
+        ("$IMAGE nvidia-smi", false),
+        ("$IMAGE /bin/sh", false),
+        ("$IMAGE ./run.sh", false),
+        ("\"$IMAGE\" --model a/b", false),
+        ("ghcr.io/x/y:$TAG a/b", false),
+    ] {
+        let ran = run(&["container", "translate", "--to", "apptainer", &format!("docker run --gpus all {words}")]);
+        assert_eq!(ran.code, 0, "{words}: {}", ran.err);
+        assert_eq!(ran.err.contains("is taken for the image"), is_said, "{words}: {}", ran.err);
+    }
+    // They may ask for GPUs, too.
+    let e = read("docker run $GPU_FLAGS nvidia/cuda nvidia-smi").expect_err("which GPUs?");
+    assert!(e.says.contains("$GPU_FLAGS") && e.tries[0].starts_with("gpusetup container translate -- "), "{e:?}");
+    let e = read("docker run --runtime ${RUNTIME:-nvidia} x").expect_err("which runtime?");
+    assert!(e.says.contains("the value of --runtime is replaced by the shell: ${RUNTIME:-nvidia}"), "{e:?}");
 }
 
 #[test]

@@ -104,6 +104,46 @@ fn files_with_variables_are_named() {
     assert!(!ran.err.contains("does not read"), "{}", ran.err);
 }
 
+/// Open WebUI's file has the driver in a variable. What Compose replaces is not known, whatever it is.
+#[test]
+fn a_request_that_compose_replaces_is_refused() {
+    let reservation = |entry: &str| format!("deploy: {{resources: {{reservations: {{devices: [{entry}]}}}}}}");
+    for keys in [
+        reservation("{driver: '${OLLAMA_GPU_DRIVER-nvidia}', count: 1, capabilities: [gpu]}"),
+        reservation("{driver: nvidia, count: '${N:-1}', capabilities: [gpu]}"),
+        reservation("{driver: nvidia, device_ids: ['$GPU'], capabilities: [gpu]}"),
+        reservation("{count: 1, capabilities: ['${CAP:-gpu}']}"),
+        "gpus: ${GPUS:-all}".to_owned(),
+        "devices: ['${DEVICE:-nvidia.com/gpu=all}']".to_owned(),
+        "runtime: ${RUNTIME:-nvidia}".to_owned(),
+    ] {
+        let file = format!("services:\n  a:\n    image: x\n    {keys}\n  b: {{image: y, gpus: all}}\n");
+        let e = read(&file).expect_err(&keys);
+        assert!(e.says.starts_with("service a: Compose replaces a part of "), "{keys}: {e:?}");
+        assert!(e.tries[0].starts_with("docker compose config | "), "{keys}: {e:?}");
+    }
+    // A device of another kind is no request for GPUs.
+    let other = reservation("{driver: fpga, count: 1, capabilities: [fpga]}");
+    let file = format!("services:\n  a:\n    image: x\n    {other}\n  b: {{image: y, gpus: all}}\n");
+    assert_eq!(to(Form::Docker, &file).text.as_deref(), Some("docker run --gpus all y"));
+}
+
+/// Forms in places that Compose does not know, beside a service that is right.
+#[test]
+fn requests_without_effect_are_named() {
+    for (keys, says) in [
+        ("resources: {reservations: {devices: [{driver: nvidia, count: 1}]}}", "resources outside of deploy"),
+        ("deploy: {resources: {limits: {devices: [{capabilities: [gpu]}]}}}", "devices among its limits"),
+        ("device_requests: [{driver: nvidia, count: -1, capabilities: [gpu]}]", "device_requests"),
+        ("devices: ['/dev/nvidia0:/dev/nvidia0']", "device files of NVIDIA's"),
+    ] {
+        let file = format!("services:\n  a: {{image: x, gpus: all}}\n  b:\n    image: y\n    {keys}\n");
+        let ran = run_with_input(&["container", "translate", "--to", "docker", "-"], &file);
+        assert_eq!((ran.code, ran.out.as_str()), (0, "docker run --gpus all x\n"), "{keys}");
+        assert!(ran.err.contains(&format!("service b has {says}")), "{keys}: {}", ran.err);
+    }
+}
+
 #[test]
 fn a_variable_without_effect_is_named() {
     let file = "services:\n  a: {image: x, gpus: all, environment: {NVIDIA_VISIBLE_DEVICES: '0'}}\n";

@@ -31,6 +31,19 @@ fn a_share_of_a_gpu_is_no_whole_one() {
     assert!(docker.differences[0].contains("a whole one"), "{docker:?}");
 }
 
+/// HAMi's first example: its memory is in MB, which is no number of GPUs.
+#[test]
+fn the_memory_of_a_shared_gpu_is_left_out_and_named() {
+    let pod = "kind: Pod\nspec:\n  containers:\n    - {name: a, image: x, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 3000, nvidia.com/gpucores: 30}}}\n";
+    let docker = to(Form::Docker, pod);
+    assert_eq!(docker.text.as_deref(), Some("docker run --gpus 1 x"));
+    assert_eq!(
+        docker.differences,
+        ["left out, carry them over yourself: limits.nvidia.com/gpucores, limits.nvidia.com/gpumem"]
+    );
+    assert!(read(&pod.replace("gpu: 1", "gpu: 3000")).is_err(), "more GPUs than any host has");
+}
+
 /// A profile of MIG is asked for by Kubernetes only.
 #[test]
 fn a_mig_profile_stays_in_kubernetes() {
