@@ -2,7 +2,7 @@
 //!
 //! Values that differ from host to host are arguments. `explain` passes placeholders, such as `KEY.der`.
 
-use crate::compat::{Bulletin, Companion, KeyByHand, ModuleFlavour, PackageManager, VersionRule};
+use crate::compat::{Bulletin, Companion, KeyByHand, ModuleFlavour, OnlySigner, PackageManager, VersionRule};
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
 use crate::text::{all_of, quoted, quoted_path};
@@ -180,6 +180,19 @@ pub fn install_signed(manager: Option<PackageManager>, package: &str, replaces: 
 pub fn make_key(by_hand: &KeyByHand) -> Remedy {
     let Remedy { text, commands } = enrol_key(Path::new(&by_hand.certificate));
     Remedy::new(text, by_hand.commands.iter().cloned().chain(commands))
+}
+
+/// Modules that the kernel will not load (GS301): it accepts those of one signer, whatever key is enrolled.
+pub fn not_of_only_signer(only: &OnlySigner, distribution: &str) -> String {
+    format!(
+        "Secure Boot is on, and {distribution} then loads only modules that {} signed: the driver's modules would not load",
+        only.name
+    )
+}
+
+/// What to do for a driver where only the modules of one signer load (GS301).
+pub fn without_secure_boot(only: &OnlySigner) -> Remedy {
+    Remedy::new(only.instead.as_str(), [] as [String; 0])
 }
 
 /// What somebody sees at the console when a key waits to be enrolled, and what they choose: the screens of shim's MokManager.

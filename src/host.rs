@@ -49,7 +49,7 @@ pub use elf::{
 pub use engine::{
     BrokenConfig, CDI_FOLDERS, CdiSpecification, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit,
     LOW_LEVEL_RUNTIMES, NvidiaRuntime, Seen, cdi_version, container_host, files_read, has_cdi_specification,
-    low_level_runtimes, packaged_version, parts,
+    low_level_runtimes, packaged_version, parts, undefined_default,
 };
 pub use engine_config::{
     BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, is_nvidia_runtime, json_object,

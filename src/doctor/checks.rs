@@ -507,7 +507,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         id: CheckId::GS701,
-        reads: "the link PREFIX/cuda, the nvcc that a login shell and a plain shell find",
+        reads: "the link PREFIX/cuda, the nvcc that a login shell and a plain shell find, lines about toolkits in files of shells and of the loader",
         run: toolkit::on_path,
         needs: &[Sense::Shells],
         runtime: false,

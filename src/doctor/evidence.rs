@@ -58,7 +58,7 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, set_for_everybody, shells};
+use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, other_toolkits, set_for_everybody, shells};
 
 /// Inputs other than the host itself.
 #[derive(Debug, Clone, Default)]
@@ -163,6 +163,9 @@ pub struct Evidence {
     pub compiled: BTreeMap<PathBuf, Answer<String>>,
     /// The nvcc that shells find.
     pub shells: Answer<Shells>,
+    /// Files that put another toolkit before the default one, each with what it does as a clause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_toolkits: Vec<(PathBuf, String)>,
     /// The directories that the loader searches, with links resolved.
     pub loader_directories: BTreeSet<PathBuf>,
     /// The loader's cache, with the state of each entry's file.
@@ -344,6 +347,7 @@ pub fn gather(
         module_before_boot: senses.at(Sense::ModuleAge, || module_before_boot(system, &facts)),
         signer,
         shells: senses.at(Sense::Shells, || shells(system, &facts)),
+        other_toolkits: senses.at(Sense::Shells, || other_toolkits(system, &facts, prefix)),
         loader_directories: senses.at(Sense::LoaderDirectories, || loader_directories(system)),
         forward_compatible: BTreeSet::new(),
         fabric_companion: None,
@@ -427,6 +431,7 @@ impl Evidence {
             nvcc: BTreeMap::new(),
             compiled: BTreeMap::new(),
             shells: unsaid(),
+            other_toolkits: Vec::new(),
             loader_directories: BTreeSet::new(),
             cached: Vec::new(),
             forward_compatible: BTreeSet::new(),

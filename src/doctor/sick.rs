@@ -108,6 +108,7 @@ pub fn sound() -> Evidence {
         nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
         compiled: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("the program started".into()))].into(),
         shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None, image: None }),
+        other_toolkits: Vec::new(),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
         cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
         forward_compatible: Default::default(),

@@ -5,17 +5,19 @@ mod cdi;
 mod configuration;
 mod files;
 mod low_level;
+mod settings;
 mod templates;
 mod units;
 
 pub use cdi::{CDI_FOLDERS, CdiSpecification, cdi_version, has_cdi_specification};
-pub use configuration::files_read;
+pub use configuration::{files_read, undefined_default};
 pub use files::parts;
 pub use low_level::{LOW_LEVEL_RUNTIMES, low_level_runtimes};
 
 use self::configuration::{Configuration, configuration};
 use self::low_level::runtime_outside_path;
 use super::Facts;
+use super::engine_config::NVIDIA_RUNTIME;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
 use crate::packages::{self, Versions};
 use crate::paths::{STARTED_AT_BOOT, UNIT_FOLDERS};
@@ -66,6 +68,9 @@ pub struct ContainerHost {
     /// Package sources of older generations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub old_sources: Vec<PathBuf>,
+    /// What runs pods with its own containerd, which gpusetup does not set up: `k0s`, `MicroK8s`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_containerds: Vec<String>,
     /// Whether SELinux enforces its rules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub selinux: bool,
@@ -118,6 +123,12 @@ pub struct InstalledEngine {
     /// Another file that it reads and that has the runtime `nvidia`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_in: Option<PathBuf>,
+    /// The last file that containerd reads with a section of its plugin for Kubernetes, if gpusetup does not write that file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cri_section_in: Option<PathBuf>,
+    /// The template of its configuration, if nothing in it or beside it has the runtime `nvidia`, not even those that it finds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete_template: Option<PathBuf>,
     /// The files that CRI-O reads, in its order. Empty for other engines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<PathBuf>,
@@ -139,6 +150,9 @@ pub struct NvidiaRuntime {
     /// The path of its program, if that does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_program: Option<PathBuf>,
+    /// Why it gives pods no GPUs, and what to change, if containerd has it without a program or with a type that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// A configuration file that its engine cannot read.
@@ -217,6 +231,9 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
             host.runtime_outside_path = toolkit.and_then(|known| runtime_outside_path(system, known, engine, &read));
         }
         host.runtimes.extend(read.nvidia_runtimes(system, engine, found.version));
+        host.broken.extend(settings::refused(system, engine, &read, found.version));
+        // The plan defines this one.
+        host.broken.extend(read.undefined_default(engine).filter(|_| !read.defaults_to(NVIDIA_RUNTIME)));
         host.engines.push(found);
         host.broken.extend(read.broken);
     }
@@ -237,6 +254,8 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
         host.refreshes_cdi = toolkit.cdi_units.iter().all(is_wanted);
         host.left_over = paths(&toolkit.left_over);
         host.old_sources = paths(&toolkit.old_sources);
+        let own = toolkit.own_containerds.iter().filter(|own| own.seen_as.iter().any(|path| system.exists(path)));
+        host.own_containerds = own.map(|own| own.title.clone()).collect();
     }
     host
 }
@@ -254,6 +273,8 @@ fn installed(system: &System, engine: &Engine, program: &str, read: &Configurati
         units: engine.units.iter().filter(has_unit).cloned().collect(),
         conflict: read.conflict.clone(),
         runtime_in: read.runtime_in.clone(),
+        cri_section_in: read.cri_section_in.clone(),
+        incomplete_template: read.incomplete_template.clone(),
         files: Vec::new(),
     }
 }

@@ -17,6 +17,9 @@ pub const NVIDIA_RUNTIME: &str = "nvidia";
 /// The byte-order mark that Windows' editors write.
 pub const BYTE_ORDER_MARK: &str = "\u{feff}";
 
+/// The names of containerd's plugin that serves Kubernetes and has the runtimes, in the versions of its format.
+const CRI_PLUGINS: [&str; 3] = ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"];
+
 /// Why a configuration file cannot be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
@@ -95,12 +98,16 @@ fn without_mark(text: &str) -> &str {
 pub struct Runtimes {
     /// The program of each runtime, by the runtime's name; none if the file does not name it.
     pub programs: BTreeMap<String, Option<String>>,
+    /// The type of each runtime, by the runtime's name, if the file says it: `io.containerd.runc.v2`.
+    pub types: BTreeMap<String, String>,
     /// The runtime of containers that name none, if the file says so.
     pub default: Option<String>,
     /// Whether it turns CDI on, as `enable_cdi` of containerd does.
     pub enables_cdi: bool,
     /// The files that it imports, as containerd names them: `/etc/containerd/conf.d/*.toml`. None if it does not say so.
     pub imports: Option<Vec<String>>,
+    /// Whether it has a section of containerd's plugin that serves Kubernetes.
+    pub has_cri_section: bool,
     /// The folder of the engine's state, if the file names it, as K3s' and RKE2's options do.
     pub data_dir: Option<String>,
 }
@@ -135,6 +142,7 @@ impl Runtimes {
     /// Adds what a later part of the same file says: it counts more.
     pub fn add(&mut self, later: Self) {
         later.programs.into_iter().for_each(|(name, program)| self.add_program(&name, program));
+        self.types.extend(later.types);
         self.default = later.default.or(self.default.take());
     }
 
@@ -160,7 +168,9 @@ impl Runtimes {
         let doc = toml_document(text)?;
         let imports = doc.get("imports").and_then(Item::as_array);
         let imports = imports.map(|all| all.iter().filter_map(|file| file.as_str()).map(str::to_owned).collect());
-        let mut found = Self { imports, ..Self::default() };
+        let plugins = doc.get("plugins").and_then(Item::as_table_like);
+        let has_cri_section = plugins.is_some_and(|all| CRI_PLUGINS.iter().any(|name| all.contains_key(name)));
+        let mut found = Self { imports, has_cri_section, ..Self::default() };
         found.add_table(doc.as_table());
         Ok(found)
     }
@@ -212,7 +222,11 @@ impl Runtimes {
     }
 
     fn add_runtime(&mut self, name: &str, runtime: &Item) {
-        self.add_program(name, runtime.as_table_like().and_then(program_of));
+        let table = runtime.as_table_like();
+        if let Some(kind) = table.and_then(|table| text_of(table, "runtime_type")) {
+            self.types.insert(name.to_owned(), kind.to_owned());
+        }
+        self.add_program(name, table.and_then(program_of));
     }
 
     fn add_program(&mut self, name: &str, program: Option<String>) {
@@ -295,6 +309,7 @@ mod tests {
             let found = of(EngineForm::Containerd, &text);
             assert_eq!((program(&found, "nvidia"), found.default.as_deref()), (Some(PATH), Some("nvidia")), "{plugin}");
             assert_eq!((found.enables_cdi, found.imports), (true, Some(vec!["conf.d/*.toml".to_owned()])));
+            assert!(found.has_cri_section);
         }
         let of_first = |kind: &str| {
             format!(

@@ -18,16 +18,19 @@ pub enum Syntax {
     Loader,
 }
 
-/// The files of the system. Debian's and RHEL's names for Bash differ.
-const OF_SYSTEM: [(&str, Syntax); 5] = [
+/// The files of the system. Debian's and RHEL's names for Bash differ. SUSE's files read the `.local` ones at their end.
+const OF_SYSTEM: [(&str, Syntax); 7] = [
     ("/etc/profile", Syntax::Shell),
     ("/etc/bash.bashrc", Syntax::Shell),
     ("/etc/bashrc", Syntax::Shell),
+    ("/etc/profile.local", Syntax::Shell),
+    ("/etc/bash.bashrc.local", Syntax::Shell),
     ("/etc/environment", Syntax::Environment),
     ("/etc/ld.so.conf", Syntax::Loader),
 ];
-/// Files of the system that are looked at and not edited: C shells', and zsh's with Debian's names and RHEL's.
-const OF_OTHER_SHELLS: [&str; 10] = [
+/// Files of the system that are looked at and not edited: C shells', zsh's with Debian's names and RHEL's, what new users get,
+/// PAM's variables (pam_env.conf(5)), and sudo's `secure_path`.
+const OF_SYSTEM_ONLY_READ: [&str; 14] = [
     "/etc/csh.cshrc",
     "/etc/csh.login",
     "/etc/fish/config.fish",
@@ -38,14 +41,19 @@ const OF_OTHER_SHELLS: [&str; 10] = [
     "/etc/zshenv",
     "/etc/zprofile",
     "/etc/zshrc",
+    "/etc/skel/.bashrc",
+    "/etc/skel/.profile",
+    "/etc/security/pam_env.conf",
+    "/etc/sudoers",
 ];
 /// Folders of the system, and how the names of files in them end. Those without a syntax are looked at and not edited. systemd
 /// reads `environment.d` for the sessions of users (environment.d(5)).
-const FOLDERS: [(&str, &str, Option<Syntax>); 5] = [
+const FOLDERS: [(&str, &str, Option<Syntax>); 6] = [
     ("/etc/profile.d", ".sh", Some(Syntax::Shell)),
     ("/etc/profile.d", ".csh", None),
     ("/etc/environment.d", ".conf", None),
     ("/etc/fish/conf.d", ".fish", None),
+    ("/etc/sudoers.d", "", None),
     ("/etc/ld.so.conf.d", ".conf", Some(Syntax::Loader)),
 ];
 /// The folders in the MODULEPATH that packages of Lmod and Environment Modules set: three of RHEL and its relatives, four of
@@ -61,8 +69,9 @@ const MODULE_PATH: [&str; 7] = [
 ];
 /// The file in a home.
 const OF_HOME: &str = ".bashrc";
-/// Files in a home that are looked at and not edited. Debian's `.bashrc` reads `.bash_aliases`.
-const ONLY_READ: [&str; 12] = [
+/// Files in a home that are looked at and not edited. Debian's `.bashrc` reads `.bash_aliases`; `.xprofile` and `.xsessionrc` are
+/// read when a graphical session starts, `.pam_environment` by PAM.
+const ONLY_READ: [&str; 15] = [
     ".profile",
     ".bash_profile",
     ".bash_login",
@@ -75,7 +84,14 @@ const ONLY_READ: [&str; 12] = [
     ".tcshrc",
     ".login",
     ".config/fish/config.fish",
+    ".pam_environment",
+    ".xprofile",
+    ".xsessionrc",
 ];
+/// Folders in a home, and how the names of the files in them end, which are looked at and not edited.
+const FOLDERS_OF_HOME: [(&str, &str); 2] = [(".config/fish/conf.d", ".fish"), (".config/environment.d", ".conf")];
+/// The units that an administrator wrote, and the changes to others in folders below.
+const UNITS: &str = "/etc/systemd/system";
 /// The user numbers of people; others belong to services (UID_MIN and UID_MAX of shadow's login.defs).
 const OF_PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;
 
@@ -128,15 +144,15 @@ impl PathFiles {
         let mut all = Self::default();
         OF_SYSTEM.iter().for_each(|(path, syntax)| all.add(on, Path::new(path), 0, false, Some(*syntax)));
         for (folder, ending, syntax) in FOLDERS {
-            let names = on.list(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(ending));
-            let paths = names.map(|name| Path::new(folder).join(name));
+            let paths = files_in(on, Path::new(folder), ending).into_iter();
             let others = paths.filter(|path| ![PROFILE, LOADER_PATH].iter().any(|ours| path == Path::new(ours)));
             others.for_each(|path| all.add(on, &path, 0, false, syntax));
         }
-        OF_OTHER_SHELLS.iter().for_each(|path| all.add(on, Path::new(path), 0, false, None));
+        OF_SYSTEM_ONLY_READ.iter().for_each(|path| all.add(on, Path::new(path), 0, false, None));
         // Lmod's folder of Debian is below a link to its version.
         let folders: BTreeSet<_> = MODULE_PATH.iter().filter_map(|folder| on.canonical(folder).ok()).collect();
         folders.iter().for_each(|folder| all.add_module_files(on, folder));
+        all.add_units(on);
         for (home, uid) in homes(on) {
             if on.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
@@ -148,19 +164,34 @@ impl PathFiles {
             }
             all.add(on, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
             ONLY_READ.iter().for_each(|name| all.add(on, &home.join(name), uid, true, None));
+            for (folder, ending) in FOLDERS_OF_HOME {
+                let folder = home.join(folder);
+                // A link leads to a place that the user may have chosen.
+                let is_own = on.canonical(&folder).is_ok_and(|path| path == folder);
+                let files = files_in(on, &folder, ending).into_iter().filter(|_| is_own);
+                files.for_each(|path| all.add(on, &path, uid, true, None));
+            }
         }
         all
     }
 
     /// Adds what can be read of CUDA's module files in a folder: `cuda-11.2`, `cuda/11.2`. Links among them are other names.
     fn add_module_files(&mut self, on: &System, folder: &Path) {
-        let below = |path: &Path| -> Vec<_> {
-            on.list(path).unwrap_or_default().into_iter().map(|name| path.join(name)).collect()
-        };
         let is_of_cuda = |name: &String| name.starts_with("cuda");
         let named = on.list(folder).unwrap_or_default().into_iter().filter(is_of_cuda).map(|name| folder.join(name));
-        let paths = named.flat_map(|path| [below(&path), vec![path]].concat());
-        let files = paths.filter_map(|path| Some((on.editable(&path).ok()?.ok()??, path)));
+        let paths = named.flat_map(|path| [files_in(on, &path, ""), vec![path]].concat());
+        self.add_readable(on, paths.collect());
+    }
+
+    /// Adds what can be read of systemd's units. Links among them enable the units of packages.
+    fn add_units(&mut self, on: &System) {
+        let folder = Path::new(UNITS);
+        let changes = files_in(on, folder, ".service.d").into_iter().flat_map(|folder| files_in(on, &folder, ".conf"));
+        self.add_readable(on, changes.chain(files_in(on, folder, ".service")).collect());
+    }
+
+    fn add_readable(&mut self, on: &System, paths: Vec<PathBuf>) {
+        let files = paths.into_iter().filter_map(|path| Some((on.editable(&path).ok()?.ok()??, path)));
         self.read.extend(files.map(|(file, path)| PathFile {
             path,
             owner: file.uid,
@@ -183,6 +214,12 @@ impl PathFiles {
             Err(e) => self.left.push(format!("{shown}: {e}")),
         }
     }
+}
+
+/// What a folder has whose name ends like this.
+fn files_in(on: &System, folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let names = on.list(folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(ending));
+    names.map(|name| folder.join(name)).collect()
 }
 
 /// The homes of root and of people, with their owners, by `/etc/passwd`.
@@ -221,6 +258,13 @@ mod tests {
         on.make_directories("/usr/share/lmod/8.6.19/modulefiles/cuda", 0o755).expect("made");
         on.link("/usr/share/lmod/lmod", Path::new("8.6.19")).expect("linked");
         on.write("/usr/share/lmod/8.6.19/modulefiles/cuda/11.2.lua", b"--\n", 0o644).expect("written");
+        for folder in ["/etc/systemd/system/x.service.d", "/home/ann/.config/fish/conf.d"] {
+            on.make_directories(folder, 0o755).expect("made");
+        }
+        on.write("/etc/systemd/system/x.service.d/cuda.conf", b"[Service]\n", 0o644).expect("written");
+        on.link("/etc/systemd/system/y.service", Path::new("/usr/lib/systemd/system/y.service")).expect("linked");
+        on.write("/home/ann/.config/fish/conf.d/cuda.fish", b"x\n", 0o644).expect("written");
+        on.link("/home/ann/.config/environment.d", Path::new("/root")).expect("linked");
         let passwd = format!(
             "ann:x:{of_people}:1:Ann:/home/ann:/bin/bash\nd:x:999:1::/home/daemon:/x\nl:x:{of_people}:1::/home/link:/x\nbad\n\
              e:x:1001:1::/home/ann/else:/x\n"
@@ -231,7 +275,12 @@ mod tests {
         let read: Vec<_> = found.read.iter().map(|file| file.path.display().to_string()).collect();
         let modules = ["lmod/8.6.19/modulefiles/cuda/11.2.lua", "modulefiles/cuda/11.8", "modulefiles/cuda-11.2"];
         let modules = modules.map(|file| format!("/usr/share/{file}"));
-        assert_eq!(read, [&modules[..], &["/home/ann/.bashrc".to_owned()]].concat());
+        let others = [
+            "/etc/systemd/system/x.service.d/cuda.conf",
+            "/home/ann/.bashrc",
+            "/home/ann/.config/fish/conf.d/cuda.fish",
+        ];
+        assert_eq!(read, [&modules[..], &others.map(str::to_owned)].concat());
         assert_eq!(found.left, ["/home/ann/.profile is a link to /root/.bashrc"]);
     }
 }

@@ -1,16 +1,18 @@
 //! Lines by which guides had people put a toolkit on the search paths of their shells and of the loader. What names exactly a removed
 //! toolkit goes; a line that says more is changed where that is certain, and is otherwise left and named.
 
-mod first;
+mod preferred;
+mod values;
 mod whole;
 
-pub use first::first_on_path;
+pub use preferred::preferred;
 
 use super::Act;
 use crate::host::{PathFile, Syntax};
 use crate::operation::{EditFile, LineEdit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use values::Values;
 use whole::whole_lines;
 
 /// Variables that are lists of directories, with colons between them.
@@ -89,8 +91,11 @@ fn scan(file: &PathFile, gone: &[PathBuf], inherited: &BTreeSet<String>) -> Scan
 }
 
 fn lines_that_name(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>) -> Vec<usize> {
-    let is_one = |line: &&str| !is_comment(line) && (mentions(line, gone) || uses(line, inherited));
-    (1..).zip(text.lines()).filter(|(_, line)| is_one(line)).map(|(number, _)| number).collect()
+    let mut values = Values::without_paths();
+    let is_one = |(_, line): &(usize, &str)| {
+        !is_comment(line) && (mentions(&values.expand(line), gone) || uses(line, inherited))
+    };
+    (1..).zip(text.lines()).filter(is_one).map(|(number, _)| number).collect()
 }
 
 /// Looks through a file of the loader, which has a directory in each line.
@@ -159,14 +164,18 @@ impl Homes {
     /// What becomes of each line of a text.
     fn verdicts(&mut self, text: &str, gone: &[PathBuf], is_shell: bool) -> Vec<Verdict> {
         let whole = if is_shell { whole_lines(text) } else { vec![true; text.lines().count()] };
-        let mut verdicts = Vec::new();
+        let (mut verdicts, mut values) = (Vec::new(), Values::without_paths());
         for (line, is_whole) in text.lines().zip(whole) {
             let assignment = Assignment::read(line, is_shell).filter(|_| is_whole);
-            verdicts.push(self.verdict(line, assignment.as_ref(), gone));
+            let expanded = if is_shell && !is_comment(line) { values.expand(line) } else { line.to_owned() };
+            let verdict = self.verdict(line, assignment.as_ref(), gone);
+            // With its version in a variable, a toolkit is named and no line is changed.
+            let is_by_value = verdict == Verdict::Other && !is_comment(line) && mentions(&expanded, gone);
+            verdicts.push(if is_by_value { Verdict::Left } else { verdict });
             match assignment {
-                Some(set) => self.assign(&set, gone),
+                Some(set) if !is_by_value || LISTS.contains(&set.name) => self.assign(&set, gone),
                 None if sets_nothing(line) => {}
-                None => self.pass(line, is_whole, gone),
+                _ => self.pass(&expanded, is_whole, gone),
             }
         }
         verdicts
@@ -536,6 +545,23 @@ mod tests {
         }
         let guarded = format!("if [ -z \"$CUDA_HOME\" ]; then\n{HOME}\nfi\n[ -n \"${{CUDA_HOME}}\" ] && echo it\n");
         assert_eq!(scanned(Syntax::Shell, &guarded).1, [0_usize; 0]);
+    }
+
+    #[test]
+    fn a_version_in_a_variable_names_a_toolkit() {
+        for (text, wanted) in [
+            ("export CUDA_VERSION=11.2\nexport PATH=/usr/local/cuda-${CUDA_VERSION}/bin:$PATH\n", &[2][..]),
+            ("CUDA_VER=11.2; export PATH=/usr/local/cuda-$CUDA_VER/bin:$PATH\n", &[1]),
+            ("V=11.2\nexport CUDA_HOME=/usr/local/cuda-$V\nPATH=$CUDA_HOME/bin:$PATH\n", &[2, 3]),
+            ("V=11.2\nV=12.4\nexport CUDA_HOME=/usr/local/cuda-$V\nPATH=$CUDA_HOME/bin:$PATH\n", &[]),
+            ("V=11.2\necho $V\n", &[]),
+        ] {
+            assert_eq!(scanned(Syntax::Shell, text), (vec![], wanted.to_vec()), "{text}");
+            let read = PathFile { syntax: None, ..file(Syntax::Shell, text) };
+            let left = scan(&read, &["/usr/local/cuda-11.2".into()], &BTreeSet::new()).left;
+            assert_eq!(left.first(), wanted.first(), "{text}");
+        }
+        assert_eq!(scanned(Syntax::Environment, "V=11.2\nPATH=/usr/local/cuda-$V/bin\n"), (vec![], vec![]));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use super::context::{StepContext, reboot_for, step};
 use super::{Act, Step, StepId};
 use crate::causes;
-use crate::compat::{Distribution, DriverOffer, ModuleSigning, is_version_of};
+use crate::compat::{Distribution, DriverOffer, ModuleSigning, OnlySigner, is_version_of};
 use crate::host::{Enrolment, Facts, SecureBoot, SigningKey, compare_kernels};
 use crate::ids::CheckId;
 use crate::operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
@@ -341,6 +341,10 @@ pub fn not_unsigned(
         Some(key) => key.enrolment == Enrolment::Enrolled,
         None => found(facts, chosen).is_some_and(|key| key.enrolled),
     };
+    if let Some((distribution, only)) = only_signer(distribution).filter(|_| !is_enrolled) {
+        let conflict = Conflict::blocked(CheckId::GS301, causes::not_of_only_signer(only, &distribution.name));
+        return Err(conflict.hint(causes::without_secure_boot(only).to_string()));
+    }
     if let Some(given) = &request.settings.module_key {
         let prebuilt = || prebuilt(facts, distribution, request, chosen);
         takes_key(facts, distribution, given, prebuilt)?;
@@ -376,6 +380,12 @@ pub fn not_unsigned(
             unsigned(path.map_or_else(make, causes::enrol_key))
         }
     }
+}
+
+/// The distribution, if the modules of one signer alone load there, and that signer.
+fn only_signer(distribution: Option<&Distribution>) -> Option<(&Distribution, &OnlySigner)> {
+    let distribution = distribution?;
+    Some((distribution, distribution.only_signer.as_ref()?))
 }
 
 /// Refuses a key of the user's that the distribution's DKMS does not sign with, or if that is not known.

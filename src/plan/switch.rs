@@ -2,17 +2,16 @@
 //! path and the shells' PATH. The last two name the link, so that one rename switches all of them.
 
 use super::context::{file_act, step};
-use super::path_lines::first_on_path;
+use super::other_toolkits::{before_default, default_first};
 use super::settings::{loader_path, profile, rebuild_cache};
 use super::staying::default_not_run;
 use super::toolkit::link_to;
 use super::toolkit_packages::alternative;
 use super::{Act, Plan, StepId, Warning};
 use crate::compat::Database;
-use crate::host::{Facts, PathFile, PathFiles, Syntax, Toolkit};
+use crate::host::{Facts, PathFiles, Toolkit};
 use crate::ids::CheckId;
 use crate::operation::Run;
-use crate::paths::PROFILE;
 use crate::resolve::{Conflict, Hint, Request};
 use crate::system::Node;
 use crate::text::{all_of, quoted_path};
@@ -69,34 +68,6 @@ fn in_place_of_link(facts: &Facts, link: &Path) -> Conflict {
     }
 }
 
-/// Warnings of files that put the programs of another toolkit before those of the default one.
-fn others_first(facts: &Facts, files: &PathFiles, chosen: &Toolkit, link: &Path) -> Vec<Warning> {
-    let is_other = |other: &&Toolkit| other.has_own_directory() && other.path != chosen.path;
-    let mut warnings = Vec::new();
-    for file in files.read.iter().filter(|file| is_read_later(file)) {
-        for other in facts.toolkits.iter().filter(is_other) {
-            let Some(line) = first_on_path(file, &other.path) else { continue };
-            let text = format!(
-                "{} (line {line}) puts CUDA {} before the default toolkit: shells that read it find that nvcc. Remove the line, \
-                 or name {}/bin in it",
-                file.path.display(),
-                other.version,
-                link.display()
-            );
-            warnings.push(Warning { check: CheckId::GS701.into(), text });
-        }
-    }
-    warnings
-}
-
-/// Whether shells read a file after gpusetup's, so that it has the last word.
-fn is_read_later(file: &PathFile) -> bool {
-    let ours = Path::new(PROFILE);
-    let is_of_others = matches!(file.syntax, Some(Syntax::Environment | Syntax::Loader))
-        || file.path.starts_with("/etc/environment.d");
-    !is_of_others && (file.path.parent() != ours.parent() || file.path.as_path() > ours)
-}
-
 /// The warning if the default toolkit is outside of the prefix, and no other link than the one that is switched leads to it.
 fn known_by_link_alone(facts: &Facts, default: &Toolkit, link: &Path) -> Option<Warning> {
     let name = link.with_file_name(default.version.directory());
@@ -125,7 +96,7 @@ fn known_by_link_alone(facts: &Facts, default: &Toolkit, link: &Path) -> Option<
 }
 
 /// The plan that makes this toolkit the default one. `request` names the prefix and the moment, which makes a later switch to the
-/// same toolkit another plan. `files` may put another toolkit first on PATH.
+/// same toolkit another plan. `files` may put another toolkit before it.
 ///
 /// # Errors
 ///
@@ -178,42 +149,12 @@ pub fn switch(
     }
     let not_run = default_not_run(database, &facts, toolkit).into_iter();
     let lost = before.and_then(|before| known_by_link_alone(&facts, before, &link));
-    let warnings = not_run.chain(lost).chain(others_first(&facts, files, toolkit, &link)).collect();
+    let others = before_default(&facts, files, toolkit, &link).into_iter();
+    let others = others.map(|(file, clause)| {
+        let text = format!("{clause}; {}", default_first(&file, &link));
+        Warning { check: CheckId::GS701.into(), text }
+    });
+    let warnings = not_run.chain(lost).chain(others).collect();
     let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_that_put_another_toolkit_first_are_found() {
-        let line = |path: &str, text: &str| {
-            let (path, text) = (path.into(), text.to_owned());
-            let file = PathFile { path, owner: 0, text, syntax: Some(Syntax::Shell), is_private: false };
-            first_on_path(&file, Path::new("/usr/local/cuda-12.4")).filter(|_| is_read_later(&file))
-        };
-        for (text, found) in [
-            ("export PATH=/usr/local/cuda-12.4/bin:$PATH\n", Some(1)),
-            ("x\nPATH=\"/usr/local/cuda-12.4/bin${PATH:+:${PATH}}\"\n", Some(2)),
-            ("pathmunge /usr/local/cuda-12.4/bin\n", Some(1)),
-            ("export CUDA_HOME=/usr/local/cuda-12.4\nCUDA_PATH=$CUDA_HOME\nPATH=${CUDA_PATH}/bin:$PATH\n", Some(3)),
-            ("export\tCUDA_HOME=/usr/local/cuda-12.4\nPATH=$CUDA_HOME/bin:$PATH\n", Some(2)),
-            ("CUDA_HOME=/usr/local/cuda-12.4\nCUDA_HOME=/opt/x\nPATH=$CUDA_HOME/bin:$PATH\n", None),
-            ("PATH=$PATH:/usr/local/cuda-12.4/bin\n", None),
-            ("pathmunge /usr/local/cuda-12.4/bin after\n", None),
-            ("LD_LIBRARY_PATH=/usr/local/cuda-12.4/bin\n", None),
-            ("# PATH=/usr/local/cuda-12.4/bin:$PATH\n", None),
-            ("PATH=/usr/local/cuda-12.4/bin-old:$PATH\nalias n=/usr/local/cuda-12.4/bin/nvcc\n", None),
-        ] {
-            assert_eq!(line("/etc/profile.d/zcuda.sh", text), found, "{text}");
-            assert_eq!(line("/root/.bashrc", text), found, "{text}");
-            assert_eq!(line("/etc/profile.d/cuda.sh", text), None, "gpusetup's file comes after it");
-        }
-        let own = "PATH=/usr/local/cuda-12.4/bin:$PATH\n";
-        let runs = "for i in /etc/profile.d/*.sh; do . $i; done\n";
-        assert_eq!(line("/etc/profile", &format!("{own}{runs}")), None);
-        assert_eq!(line("/etc/profile", &format!("{runs}{own}")), Some(2));
-    }
 }

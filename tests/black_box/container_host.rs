@@ -561,17 +561,27 @@ fn the_request_is_kept_in_user_data_and_in_the_config_file() {
     assert_eq!(plan["request"]["settings"]["containers"], json!({"engine": "podman"}));
 }
 
-/// An older guide of NVIDIA's registers the runtime in the unit. dockerd does not start with the same setting in its file.
+/// An older guide of NVIDIA's registers the runtime in the unit, beside which it is not written into the file.
 #[test]
 fn options_of_the_unit_are_not_contradicted() {
-    let command = "ExecStart=\nExecStart=/usr/bin/dockerd --host=fd:// \\\n  --add-runtime=nvidia=/usr/bin/nvidia-container-runtime\n";
     let unit = "etc/systemd/system/docker.service.d/override.conf";
     let tree = debian(&["dockerd"]);
-    tree.write(unit, &format!("[Service]\n{command}"));
-    let ran = on(&tree, &[]);
+    let starts = |options: &str| {
+        let command = format!("ExecStart=\nExecStart=/usr/bin/dockerd --host=fd:// \\\n  {options}\n");
+        tree.write(unit, &format!("[Service]\n{command}"));
+        on(&tree, &[])
+    };
+    let text = printed(starts("--add-runtime=nvidia=/usr/bin/nvidia-container-runtime"));
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("Docker has a runtime nvidia in /etc/systemd/system/docker.service.d/override.conf"),
+        "{said}"
+    );
+    assert!(!said.contains("daemon.json"), "{said}");
+    let ran = starts("--config-file=/opt/docker.json");
     assert_eq!(ran.code, 5, "{}", ran.out);
     let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("docker.service.d/override.conf") && said.contains("Docker with --add-runtime"), "{said}");
+    assert!(said.contains("docker.service.d/override.conf") && said.contains("Docker with --config-file"), "{said}");
     tree.write(
         unit,
         "[Service]\n# ExecStart=/usr/bin/dockerd --add-runtime=a=b\nExecStart=/usr/bin/dockerd --add-runtimes\n",

@@ -132,7 +132,7 @@ fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
     }
 }
 
-/// Beside this option, dockerd refuses the same setting in its file.
+/// With this option, dockerd does not read the file that the plan writes.
 #[test]
 fn an_option_in_a_variable_of_a_unit_stops_the_plan() {
     let tree = host(&["dockerd"]);
@@ -140,10 +140,51 @@ fn an_option_in_a_variable_of_a_unit_stops_the_plan() {
     tree.write("usr/lib/systemd/system/docker.service", unit);
     let plan = || said(&at(&tree, "plan", &["--profile", "container-host"]));
     assert_eq!(plan().0, 0);
-    tree.write("etc/sysconfig/docker", "OPTIONS=\"--add-runtime=x=/usr/bin/crun\"\n");
+    tree.write("etc/sysconfig/docker", "OPTIONS=\"--config-file=/opt/daemon.json\"\n");
     let (code, text) = plan();
     assert!(code == 5 && text.contains("/etc/sysconfig/docker cannot be merged"), "{text}");
-    assert!(text.contains("it starts Docker with --add-runtime"), "{text}");
+    assert!(text.contains("it starts Docker with --config-file"), "{text}");
+}
+
+/// dockerd joins the runtimes of its command line and of its file.
+#[test]
+fn runtimes_in_dockers_command_line_are_no_obstacle() {
+    let plan = |options: &str| {
+        let tree = host(&["dockerd"]);
+        let unit = format!("[Service]\nExecStart=/usr/bin/dockerd -H fd:// {options}\n");
+        tree.write("usr/lib/systemd/system/docker.service", &unit);
+        let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        assert_eq!(code, 0, "{options}: {text}");
+        text
+    };
+    for options in ["--default-runtime=runc", "--default-runtime=nvidia", "--add-runtime=x=/usr/bin/crun"] {
+        let text = plan(options);
+        assert!(text.contains("/etc/docker/daemon.json"), "{options}: {text}");
+    }
+    let text = plan("--add-runtime=nvidia=/usr/bin/nvidia-container-runtime");
+    let stays = "Docker has a runtime nvidia in /usr/lib/systemd/system/docker.service already, which stays as it is";
+    assert!(text.contains(stays) && !text.contains("+++ /etc/docker"), "{text}");
+}
+
+#[test]
+fn a_setting_with_which_docker_does_not_start_is_refused() {
+    let tree = host(&["dockerd"]);
+    let record = "Package: docker-ce\nStatus: install ok installed\nVersion: 5:28.3.3-1~debian.12~bookworm\n\n";
+    tree.write("var/lib/dpkg/status", record);
+    tree.write("usr/lib/systemd/system/docker.service", "[Service]\nExecStart=/usr/bin/dockerd -H fd://\n");
+    for (daemon, why) in [
+        (r#"{"hosts": ["tcp://0.0.0.0:2375"]}"#, "it has the key hosts, and /usr/lib/systemd/system/docker.service"),
+        (r#"{"log-opts": {"max-file": 3}}"#, "its key log-opts.max-file is no string in quotation marks"),
+        (r#"{"default_runtime": "nvidia"}"#, "it has the key default_runtime, which Docker 28.3.3 does not know"),
+        (r#"{"default-runtime": "nvidi"}"#, "it makes nvidi the default runtime, and defines none of this name"),
+    ] {
+        tree.write(DAEMON, daemon);
+        let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        assert!(code == 5 && text.contains(&format!("Docker cannot read /etc/docker/daemon.json: {why}")), "{text}");
+    }
+    // The plan defines this runtime.
+    tree.write(DAEMON, r#"{"default-runtime": "nvidia"}"#);
+    assert_eq!(said(&at(&tree, "plan", &["--profile", "container-host"])).0, 0);
 }
 
 #[test]
@@ -178,6 +219,64 @@ fn a_configuration_in_another_place_stops_the_plan() {
         let (_, text) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
         assert!(text.contains(&format!("configured in: /{file}")), "{text}");
     }
+}
+
+#[test]
+fn a_runtime_of_containerds_that_gives_pods_no_gpus_is_named() {
+    let table = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n";
+    let program = "options.BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+    let old = format!("{table}runtime_type = \"io.containerd.runc.v1\"\n{program}");
+    let plain = format!("{table}runtime_type = \"io.containerd.runc.v2\"\n");
+    let sound = format!("{plain}{program}");
+    for (version, text, why) in [
+        (
+            "2.1.4",
+            &old,
+            Some("containerd has no runtime_type io.containerd.runc.v1 since 2.0.0, so no pod of it starts"),
+        ),
+        ("1.7.27", &plain, Some("it names no program, so it is plain runc: add BinaryName")),
+        ("1.7.27", &old, None),
+        ("2.1.4", &sound, None),
+    ] {
+        let tree = host(&["containerd", "kubelet", "nvidia-ctk", "nvidia-container-runtime"]);
+        let record = format!("Package: containerd.io\nStatus: install ok installed\nVersion: {version}-1\n\n");
+        tree.write("var/lib/dpkg/status", &record);
+        tree.write("etc/containerd/config.toml", text);
+        let (code, plan) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        let (_, doctor) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
+        let kept = "has a runtime nvidia in /etc/containerd/config.toml already, which stays as it is, but ";
+        assert!(code == 0 && plan.contains(kept) == why.is_some(), "{version}: {plan}");
+        assert_eq!(doctor.contains("the runtime nvidia gives pods no GPUs: "), why.is_some(), "{version}: {doctor}");
+        if let Some(why) = why {
+            assert!(plan.contains(&format!("{kept}{why}")) && doctor.contains(why), "{plan} {doctor}");
+        }
+    }
+}
+
+/// containerd 1.x takes the whole section of a plugin from the last file that has it.
+#[test]
+fn an_import_that_replaces_the_section_of_a_plugin_stops_the_plan() {
+    let plan = |version: &str, part: &str| {
+        let tree = host(&["containerd", "kubelet"]);
+        let record = format!("Package: containerd.io\nStatus: install ok installed\nVersion: {version}-1\n\n");
+        tree.write("var/lib/dpkg/status", &record);
+        let runc = OF_CONTAINERD.replace("nvidia.options", "runc").replace("BinaryName", "runtime_type");
+        let main = runc.replace("version = 2\n", "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n");
+        tree.write("etc/containerd/config.toml", &main);
+        tree.write("etc/containerd/conf.d/99-registry.toml", part);
+        said(&at(&tree, "plan", &["--profile", "container-host"]))
+    };
+    let registry =
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = \"/etc/containerd/certs.d\"\n";
+    let (code, text) = plan("1.7.27", registry);
+    let why =
+        "/etc/containerd/conf.d/99-registry.toml cannot be merged, so it is left as it is: containerd before 2.0.0";
+    assert!(code == 5 && text.contains(why), "{text}");
+    assert!(text.contains("or add the runtime nvidia, with the program /usr/bin/nvidia-container-runtime"), "{text}");
+    assert_eq!(plan("2.1.4", registry).0, 0);
+    let (code, text) = plan("1.7.27", OF_CONTAINERD);
+    let stays = "has a runtime nvidia in /etc/containerd/conf.d/99-registry.toml already, which stays as it is";
+    assert!(code == 0 && text.contains(stays) && !text.contains("+++ /etc/containerd"), "{text}");
 }
 
 #[test]

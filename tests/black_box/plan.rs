@@ -773,3 +773,48 @@ fn the_next_command_takes_everything_from_where_the_plan_does() {
                   --offline --max-database-age 5000 --profile driver  # on that host; with the mirror's login";
     assert_eq!(next, wanted);
 }
+
+#[test]
+fn what_runs_pods_with_its_own_containerd_is_named() {
+    let [k0s, microk8s] = [Tree::ubuntu_24_04(), Tree::ubuntu_24_04()];
+    k0s.write("usr/local/bin/k0s", "");
+    microk8s.write("snap/microk8s/7180/meta/snap.yaml", "name: microk8s\n");
+    microk8s.link("snap/microk8s/current", "7180");
+    for (tree, title, instead) in [
+        (k0s, "k0s", "https://docs.k0sproject.io/stable/runtime/#using-nvidia-container-runtime"),
+        (microk8s, "MicroK8s", "run `sudo microk8s enable nvidia`"),
+    ] {
+        let plan = tree.run(&["plan", "--gpu", "a100", "--profile", "container-host", "--json"]).json();
+        let warnings = plan["warnings"].as_array().expect("warnings").iter().filter(|w| w["check"] == "GS803");
+        let texts: Vec<_> = warnings.map(|w| w["text"].as_str().expect("a text")).collect();
+        let says = format!("{title} runs pods with its own containerd, which gpusetup does not set up. ");
+        assert!(texts.iter().any(|text| text.starts_with(&says) && text.contains(instead)), "{texts:?}");
+        assert!(!texts.iter().any(|text| text.contains("no container engine is known")), "{texts:?}");
+        assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{title}");
+    }
+}
+
+#[test]
+fn a_template_of_k3s_that_leaves_out_the_runtime_is_named() {
+    const TABLE: &str = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]\n";
+    let program = format!("{TABLE}  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n");
+    let found = format!("{{{{range $k, $v := .ExtraRuntimes}}}}\n{}{{{{end}}}}\n", TABLE.replace("nvidia", "{{$k}}"));
+    for (text, is_incomplete) in [
+        ("version = 3\n", true),
+        ("{{ template \"base\" . }}\n", false),
+        (found.as_str(), false),
+        (program.as_str(), false),
+    ] {
+        let tree = Tree::ubuntu_24_04();
+        tree.write("usr/local/bin/k3s", "");
+        let template = "var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl";
+        tree.write(template, text);
+        let plan = tree.run(&["plan", "--gpu", "a100", "--profile", "container-host", "--json"]).json();
+        let warnings = plan["warnings"].as_array().expect("warnings").iter();
+        let texts: Vec<_> = warnings.map(|w| w["text"].as_str().expect("a text")).collect();
+        let says = format!("/{template} replaces the template of K3s");
+        let has = |text: &&str| text.contains(&says) && text.contains("Put {{ template \"base\" . }} into the file");
+        assert_eq!(texts.iter().any(has), is_incomplete, "{text}: {texts:?}");
+        assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{text}");
+    }
+}

@@ -211,7 +211,9 @@ fn a_refusal_names_commands_that_the_release_has() {
         ),
         ("ubuntu-24.04", &Value::Null, "-out /var/lib/shim-signed/mok/MOK.der && sudo mokutil --import"),
         ("debian-12", &Value::Null, "-keyout /var/lib/dkms/mok.key -out /var/lib/dkms/mok.pub"),
-        ("amazon-linux-2023", &firmware, "-out /var/lib/dkms/mok.pub && sudo mokutil --import /var/lib/dkms/mok.pub"),
+        ("debian-11", &firmware, "sudo apt-get install dkms mokutil openssl && sudo openssl req"),
+        ("debian-11", &Value::Null, "sudo sed -i '/^sign_tool=/d' /etc/dkms/framework.conf && echo 'sign_tool="),
+        ("ol-8", &firmware, "-out /var/lib/dkms/mok.pub && sudo mokutil --import /var/lib/dkms/mok.pub"),
         ("azure-linux-3", &firmware, "if `dkms --version` is 3.0.4 or newer (older ones do not sign), make the key"),
         ("sles-15", &firmware, "nvidia-open-driver-G07-signed-cuda-kmp-default): fetch the package lists (sudo zypper"),
         ("opensuse-leap-15", &firmware, "nvidia-open-driver-G07-signed-cuda-kmp-default): fetch the package lists"),
@@ -222,6 +224,34 @@ fn a_refusal_names_commands_that_the_release_has() {
         let refused = run_with_input(&["plan", "--facts", "-", "--profile", "driver"], &facts.to_string());
         assert_eq!(refused.code, 5, "{os}: {}", refused.err);
         assert!(refused.err.contains(says) && !refused.err.contains("generate_mok"), "{os}: {}", refused.err);
+    }
+}
+
+#[test]
+fn no_key_helps_where_only_the_vendors_modules_load() {
+    let new = run(&["plan", "--os", "amzn-2023", "--gpu", "a100", "--profile", "driver", "--json"]);
+    let mut facts = new.json()["host"].take();
+    facts["secure_boot"] = json!("enabled");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [key, certificate] = pair(dir.path());
+    let of_firmware = |shim: bool| json!({"shim": shim, "trusted": [], "requested": []});
+    let without_key: &[&str] = &[];
+    let with_key: &[&str] = &["--mok-key", &key, "--mok-cert", &certificate];
+    for (firmware, named) in [
+        (of_firmware(true), without_key),
+        (of_firmware(false), without_key),
+        (Value::Null, without_key),
+        (of_firmware(true), with_key),
+    ] {
+        facts["firmware"] = firmware;
+        let asked = ["plan", "--facts", "-", "--profile", "driver"];
+        let refused = run_with_input(&[&asked[..], named].concat(), &facts.to_string());
+        assert_eq!(refused.code, 5, "{}", refused.err);
+        let says =
+            "Amazon Linux 2023 then loads only modules that Amazon signed: the driver's modules would not load (GS301)";
+        let hint = "hint: use an instance whose AMI has Secure Boot off, as Amazon's standard ones do";
+        assert!(refused.err.contains(says) && refused.err.contains(hint), "{}", refused.err);
+        assert!(!refused.err.contains("mokutil") && !refused.err.contains("dkms"), "{}", refused.err);
     }
 }
 
@@ -293,7 +323,7 @@ fn a_key_of_the_users_is_for_releases_whose_dkms_signs_with_it() {
         let acts = operations(&plan.json(), "sign-modules").iter().map(|act| act["op"].clone()).collect::<Vec<_>>();
         assert_eq!(acts, ["packages", "write-file", "enroll-key"], "{os}");
     }
-    for os in ["amzn-2023", "azurelinux-3", "sles-15", "ol-8"] {
+    for os in ["azurelinux-3", "sles-15", "ol-8"] {
         let refused = planned(os);
         let named =
             format!("mok_signing_key={key} mok_certificate={certificate} | sudo tee /etc/dkms/framework.conf.d");

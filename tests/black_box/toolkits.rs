@@ -225,6 +225,54 @@ fn a_switch_is_a_plan_of_the_link_and_of_what_names_it() {
 }
 
 #[test]
+fn a_switch_names_the_lines_that_keep_another_toolkit() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let tree = described();
+    let warnings =
+        |version: &str| tree.run(&["use", "cuda", version, "--dry-run", "--json"]).json()["warnings"].to_string();
+    // The loader reads the files of its folder in the order of their names.
+    tree.write("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n");
+    tree.write("etc/ld.so.conf.d/cuda.conf", "# older\n/usr/local/cuda-11.8/lib64/\n");
+    let loader = "(line 2) puts the libraries of CUDA 11.8.0 before those of the default toolkit";
+    assert!(warnings("12.4").contains(&format!("/etc/ld.so.conf.d/cuda.conf {loader}")));
+    assert!(!warnings("11.8").contains("/etc/ld.so.conf.d/cuda.conf"), "it is that of the default");
+    tree.write("etc/ld.so.conf.d/000_cuda.conf", "/usr/local/cuda/targets/x86_64-linux/lib\n");
+    assert!(!warnings("12.4").contains(loader), "the link is before it");
+    std::fs::remove_file(tree.path().join("etc/ld.so.conf.d/000_cuda.conf")).expect("a file");
+    std::fs::rename(tree.path().join("etc/ld.so.conf.d/cuda.conf"), tree.path().join("etc/ld.so.conf.d/zcuda.conf"))
+        .expect("renamed");
+    assert!(!warnings("12.4").contains(loader), "gpusetup's file is before it");
+    for (text, is_first) in [
+        ("/usr/local/lib\n/usr/local/cuda-11.8/lib64\ninclude ld.so.conf.d/*.conf\n", true),
+        ("include ld.so.conf.d/*.conf\n/usr/local/cuda-11.8/lib64\n", false),
+    ] {
+        tree.write("etc/ld.so.conf", text);
+        assert_eq!(warnings("12.4").contains(&format!("/etc/ld.so.conf {loader}")), is_first, "{text}");
+    }
+    // Variables of guides.
+    tree.write("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n");
+    tree.write(
+        "root/.bashrc",
+        "export CUDA_HOME=/usr/local/cuda-11.8\nexport LD_LIBRARY_PATH=$CUDA_HOME/lib64:$LD_LIBRARY_PATH\nCUDA_VERSION=11.8\n\
+         export PATH=/usr/local/cuda-${CUDA_VERSION}/bin:$PATH\n",
+    );
+    let named = warnings("12.4");
+    let variables = "/root/.bashrc sets CUDA_HOME (line 1) and LD_LIBRARY_PATH (line 2) to CUDA 11.8.0";
+    assert!(named.contains(variables) && named.contains("/root/.bashrc (line 4) puts CUDA 11.8.0 before"), "{named}");
+    assert!(!warnings("11.8").contains("/root/.bashrc"));
+    // doctor says it of the default toolkit that gpusetup's files name.
+    tree.write("root/.bashrc", "export CUDA_HOME=/usr/local/cuda-12.4\n");
+    let doctor = || tree.run(&["doctor", "GS701", "--json"]).out;
+    let stays = "/root/.bashrc sets CUDA_HOME (line 1) to CUDA 12.4.1";
+    assert!(!doctor().contains(stays));
+    tree.write("etc/profile.d/gpusetup-cuda.sh", "CUDA_HOME=/usr/local/cuda\n");
+    tree.write("etc/ld.so.conf.d/gpusetup-cuda.conf", "/usr/local/cuda/lib64\n");
+    assert!(doctor().contains(stays), "{}", doctor());
+}
+
+#[test]
 fn a_switch_away_from_a_toolkit_that_only_the_link_names_warns() {
     let tree = described();
     tree.write("opt/cuda/version.json", "{\"cuda\": {\"name\": \"CUDA SDK\", \"version\": \"12.6.0\"}}");
@@ -400,6 +448,16 @@ fn a_removal_shows_the_lines_that_go() {
 }
 
 #[test]
+fn a_removal_names_lines_with_the_version_in_a_variable() {
+    let tree = described();
+    tree.write("etc/profile", "CUDA_VERSION=12.4\nexport PATH=/usr/local/cuda-${CUDA_VERSION}/bin:$PATH\n");
+    let plan = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json();
+    let left = "/etc/profile still names the removed toolkit (line 2)";
+    let is_root = rustix::process::geteuid().is_root();
+    assert!(!is_root || plan["warnings"].to_string().contains(left), "{plan}");
+}
+
+#[test]
 fn a_removal_names_what_lives_on_the_toolkit_elsewhere() {
     let tree = described();
     assert_eq!(tree.run(&["use", "cuda", "--module-files", "/usr/share/modulefiles"]).code, 0);
@@ -410,8 +468,20 @@ fn a_removal_names_what_lives_on_the_toolkit_elsewhere() {
         "etc/environment-modules/modules/cuda/12.4",
         "usr/share/modulefiles/cuda/site-12.4",
     ];
-    let others =
-        ["root/.bash_aliases", "root/.zshenv", "etc/zsh/zshenv", "etc/csh.login", "etc/environment.d/90cuda.conf"];
+    let others = [
+        "root/.bash_aliases",
+        "root/.zshenv",
+        "root/.pam_environment",
+        "root/.config/environment.d/cuda.conf",
+        "root/.config/fish/conf.d/cuda.fish",
+        "etc/zsh/zshenv",
+        "etc/csh.login",
+        "etc/environment.d/90cuda.conf",
+        "etc/profile.local",
+        "etc/skel/.bashrc",
+        "etc/sudoers.d/cuda",
+        "etc/systemd/system/train.service",
+    ];
     debian.iter().chain(&others).for_each(|file| tree.write(file, "PATH /usr/local/cuda-12.4/bin\n"));
     tree.write("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n");
     let plan = tree.run(&["uninstall", "--cuda", "12.4", "--dry-run", "--json"]).json();

@@ -58,7 +58,7 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
     if of.configured.is_empty() && of.runtimes.iter().any(|name| name == "cri-dockerd") {
         return Some(Verdict::skip("cri-dockerd runs the pods in Docker, whose runtimes are not checked"));
     }
-    if let Some(broken) = seen.containers.broken.iter().find(|broken| keeps_from_pods(of, broken)) {
+    if let Some(broken) = seen.containers.broken.iter().find(|broken| runs_pods(of, broken)) {
         return Some(unreadable(broken).then([SET_UP]));
     }
     if let (Some(file), ["containerd"]) =
@@ -72,6 +72,12 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
     if !seen.containers.has_toolkit && of.configured.is_empty() {
         let cause = "NVIDIA Container Toolkit is not installed on the host: pods get GPUs only once the GPU Operator has installed its own";
         return Some(Verdict::warn(cause).advise("without the GPU Operator, install it", [SET_UP]));
+    }
+    if let Some(runtime) = seen.containers.unusable_runtimes.iter().find(|runtime| runs_pods(of, runtime)) {
+        let (engine, path, cause) = (&runtime.engine, quoted_path(&runtime.path), runtime.why.clone());
+        let commands = [format!("sudoedit {path}"), format!("sudo systemctl restart {engine}")];
+        let verdict = Verdict::fail(cause).saw(runtime.path.display().to_string());
+        return Some(verdict.advise(format!("correct the file, then restart {engine}"), commands));
     }
     if of.configured.is_empty()
         && let Some(agent @ ("k3s" | "rke2")) = of.agent.as_deref()
@@ -110,8 +116,8 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
     Some(Verdict::warn(cause).advise("create it once for the cluster", [CREATE]))
 }
 
-/// Whether a container runtime that pods run in does not start with this file.
-fn keeps_from_pods(of: &Kubernetes, broken: &BrokenConfig) -> bool {
+/// Whether pods run in the container runtime that this file is of.
+fn runs_pods(of: &Kubernetes, broken: &BrokenConfig) -> bool {
     match (of.agent.as_deref(), broken.engine.as_str()) {
         (Some(agent @ ("k3s" | "rke2")), engine) => engine == agent,
         (_, engine) => matches!(engine, "containerd" | "cri-o"),

@@ -2,6 +2,7 @@
 
 use super::no_driver_of_its_own;
 use crate::causes;
+use crate::compat::OnlySigner;
 use crate::doctor::{Answer, Evidence, Said, SignedModules, Verdict};
 use crate::host::{SecureBoot, SigningKey};
 use crate::text::quoted_path;
@@ -39,6 +40,9 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
             if let Some(signed) = &seen.signed_modules {
                 return evidence(verdict).helped(install_signed(seen, signed));
             }
+            if let Some(only) = only_signer(seen) {
+                return evidence(verdict).helped(causes::without_secure_boot(only));
+            }
             evidence(verdict).advise(
                 "enrol the key that signs modules at the console, then build the module again; or disable Secure Boot in the \
                  firmware",
@@ -63,8 +67,16 @@ fn present(seen: &Evidence) -> Option<PathBuf> {
     configured.or_else(|| Some(seen.facts.signing_key.as_ref()?.path.clone()))
 }
 
+/// The only one whose modules load on this host with Secure Boot on.
+fn only_signer(seen: &Evidence) -> Option<&OnlySigner> {
+    seen.distribution.as_ref()?.only_signer.as_ref()
+}
+
 /// How to enrol that key. One that waits for somebody at the console needs no more than a reboot.
 fn enrol(seen: &Evidence) -> causes::Remedy {
+    if let Some(only) = only_signer(seen) {
+        return causes::without_secure_boot(only);
+    }
     let certificate = certificate(seen);
     let waits = known(seen, &certificate).is_some_and(|key| key.requested);
     let by_hand = seen.distribution.as_ref().and_then(|known| known.key_by_hand.as_ref());

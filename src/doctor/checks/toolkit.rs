@@ -7,10 +7,11 @@ use crate::operation::{Link, Operation};
 use crate::packages::{self, ByHand};
 use crate::paths::host_compilers;
 use crate::plan::compile::Cause;
-use crate::plan::profile;
+use crate::plan::{default_first, profile};
 use crate::system::Node;
 use crate::text::quoted_path;
 use crate::version::CudaVersion;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub fn stubs(seen: &Evidence) -> Verdict {
@@ -186,7 +187,17 @@ pub fn on_path(seen: &Evidence) -> Verdict {
     if below.iter().all(|t| !t.has_nvcc && t.components.is_some()) {
         return linked;
     }
-    Verdict::worst([linked, shells(seen, &default)]).unwrap_or_else(Verdict::pass)
+    let others = others_first(seen, &default);
+    Verdict::worst([linked, shells(seen, &default)].into_iter().chain(others)).unwrap_or_else(Verdict::pass)
+}
+
+/// What files of shells and of the loader put before the default toolkit.
+fn others_first(seen: &Evidence, default: &Path) -> Option<Verdict> {
+    let (file, clause) = seen.other_toolkits.first()?;
+    let files: BTreeSet<_> = seen.other_toolkits.iter().map(|(file, _)| file).collect();
+    let commands = files.into_iter().map(|file| format!("sudo grep -n cuda {}", quoted_path(file)));
+    let verdict = Verdict::warn(clause).advise(default_first(file, default), commands);
+    Some(seen.other_toolkits.iter().map(|(_, clause)| clause.as_str()).fold(verdict, Verdict::saw))
 }
 
 fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {

@@ -4,6 +4,7 @@ use super::{Answer, ask, cdi, names, text};
 use crate::compat::{Database, Engine, EngineForm};
 use crate::host::{
     BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes, files_read, parts,
+    undefined_default,
 };
 use crate::paths::STARTED_AT_BOOT;
 use crate::plan::runtimes_read;
@@ -20,9 +21,12 @@ use std::time::Duration;
 pub struct Containers {
     /// Engines that are installed: `docker`, `podman`.
     pub engines: Vec<String>,
-    /// Their configuration files that they cannot read, but for docker's daemon.json.
+    /// Their configuration files that they cannot read, but for the error in `daemon_json`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<BrokenConfig>,
+    /// Runtimes of NVIDIA's that give pods no GPUs: the file, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unusable_runtimes: Vec<BrokenConfig>,
     /// CRI-O is installed, and no file that it reads has a runtime of NVIDIA's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub crio_lacks_runtime: bool,
@@ -179,7 +183,8 @@ pub fn containers<'h>(system: &System, database: &Database, host: impl FnOnce() 
     let specs = cdi::specs(system, database);
     Containers {
         engines,
-        broken: broken(system, database, host),
+        broken: broken(system, database, host, daemon_json.as_deref()),
+        unusable_runtimes: unusable_runtimes(host),
         crio_lacks_runtime: crio_lacks_runtime(database, host),
         has_toolkit,
         daemon: docker.and_then(|program| docker_daemon(system, &program, &named)),
@@ -216,14 +221,27 @@ pub fn runtimes_by_file(
         };
         (file, runtimes)
     };
-    files.into_iter().map(read).collect()
+    let mut all: Vec<_> = files.into_iter().map(read).collect();
+    if engine.drop_in_since.zip(version).is_some_and(|(since, version)| version < since) {
+        forget_replaced(&mut all);
+    }
+    all
 }
 
-/// The configuration files with which an engine does not start, but for Docker's usual one.
-fn broken(system: &System, database: &Database, host: &ContainerHost) -> Vec<BrokenConfig> {
+/// Takes the runtimes out of the files whose section of containerd's plugin a later file replaces as a whole.
+fn forget_replaced(all: &mut [(PathBuf, Result<Runtimes, ConfigError>)]) {
+    let has_section = |read: &Result<Runtimes, ConfigError>| read.as_ref().is_ok_and(|found| found.has_cri_section);
+    let last = all.iter().rposition(|(_, read)| has_section(read)).unwrap_or_default();
+    for found in all.iter_mut().take(last).filter_map(|(_, read)| read.as_mut().ok()) {
+        *found = Runtimes::default();
+    }
+}
+
+/// The configuration files with which an engine does not start, but for the error of Docker's usual one that is `reported`.
+fn broken(system: &System, database: &Database, host: &ContainerHost, reported: Option<&str>) -> Vec<BrokenConfig> {
     let form = |id| database.engine(id).map(|engine| engine.form);
     let is_containerds = |broken: &&BrokenConfig| form(broken.engine) == Some(EngineForm::Containerd);
-    let is_reported = |broken: &&BrokenConfig| form(broken.engine) == Some(EngineForm::DaemonJson);
+    let is_reported = |broken: &&BrokenConfig| reported == Some(broken.why.as_str());
     let others = host.broken.iter().filter(|broken| !is_containerds(broken) && !is_reported(broken)).cloned();
     // Its files have a version, too.
     let of_containerd = host.engines.iter().filter(|found| form(found.id) == Some(EngineForm::Containerd));
@@ -235,7 +253,18 @@ fn broken(system: &System, database: &Database, host: &ContainerHost) -> Vec<Bro
             Some(BrokenConfig { engine: engine.id, path, why: e.to_string(), line: e.line() })
         })
     });
-    others.chain(refused).collect()
+    let undefined = host.engines.iter().filter_map(|found| undefined_default(system, database.engine(found.id)?));
+    let undefined = undefined.filter(|broken| !host.broken.contains(broken));
+    others.chain(refused).chain(undefined).collect()
+}
+
+/// NVIDIA's runtimes that give pods no GPUs.
+fn unusable_runtimes(host: &ContainerHost) -> Vec<BrokenConfig> {
+    let faulty = host.runtimes.iter().filter_map(|runtime| {
+        let why = format!("the runtime {} gives pods no GPUs: {}", runtime.name, runtime.fault.as_ref()?);
+        Some(BrokenConfig { engine: runtime.engine, path: runtime.path.clone(), why, line: None })
+    });
+    faulty.collect()
 }
 
 fn crio_lacks_runtime(database: &Database, host: &ContainerHost) -> bool {
@@ -500,6 +529,11 @@ mod tests {
         };
         write("/etc/docker/daemon.json", "{");
         assert_eq!(broken(), [""; 0], "Docker's is reported beside these");
+        for daemon in [r#"{"log-opts": {"max-file": 3}}"#, r#"{"default-runtime": "nvidia"}"#] {
+            write("/etc/docker/daemon.json", daemon);
+            assert_eq!(broken(), ["/etc/docker/daemon.json"], "{daemon}");
+        }
+        write("/etc/docker/daemon.json", "{}");
         let (main, part, of_crio) =
             ("/etc/containerd/config.toml", "/etc/containerd/conf.d/a.toml", "/etc/crio/crio.conf.d/a.conf");
         write(of_crio, "[crio.runtime\n");
@@ -508,6 +542,26 @@ mod tests {
         write(main, "version = 2\nimports = [\"conf.d/*.toml\"]\n");
         write(part, "[x");
         assert_eq!(broken(), [of_crio, part]);
+    }
+
+    #[test]
+    fn the_last_section_of_containerds_plugin_counts_before_it_merges_them() {
+        let tree = tempfile::tempdir().expect("a temporary directory");
+        let (system, database) = (System::at(tree.path()), embedded());
+        let table = |rest: &str| format!("[plugins.\"io.containerd.grpc.v1.cri\".{rest}]\n");
+        let runtime = table("containerd.runtimes.nvidia");
+        let main = format!("version = 2\nimports = [\"conf.d/*.toml\"]\n{runtime}");
+        write(&system, "/etc/containerd/config.toml", &main);
+        let containerd = database.engine("containerd".parse().expect("an id")).expect("known");
+        let names = |part: &str, version: &str| {
+            write(&system, "/etc/containerd/conf.d/a.toml", &format!("version = 2\n{part}"));
+            let all = runtimes_by_file(&system, containerd, version.parse().ok()).into_iter();
+            all.map(|(_, read)| read.expect("readable").programs.len()).sum::<usize>()
+        };
+        let registry = table("registry");
+        assert_eq!((names(&registry, "1.7.27"), names(&registry, "2.1.4"), names(&registry, "")), (0, 1, 1));
+        assert_eq!(names("[plugins.\"io.containerd.snapshotter.v1.x\"]\n", "1.7.27"), 1, "another plugin");
+        assert_eq!(names(&runtime, "1.7.27"), 1);
     }
 
     #[test]

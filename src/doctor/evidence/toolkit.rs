@@ -2,8 +2,9 @@
 
 use super::{Answer, OF_A_TREE, ask, names, text};
 use crate::compat::Database;
-use crate::host::{Facts, MachineKind, Toolkit, elf_machine, elf_text};
-use crate::plan::compile;
+use crate::host::{Facts, MachineKind, PathFiles, Toolkit, elf_machine, elf_text};
+use crate::paths::{LOADER_PATH, PROFILE};
+use crate::plan::{before_default, compile};
 use crate::system::{Ended, Program, System, environment};
 use crate::text::unquoted_words;
 use crate::version::{CudaVersion, DriverVersion};
@@ -24,6 +25,17 @@ pub struct Shells {
     /// In a container: the nvcc on the PATH that its image sets for every program started in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<PathBuf>,
+}
+
+/// Files that put another toolkit before the default one, each with what it does as a clause. Where gpusetup's own files do not
+/// name a default, it is up to others which toolkit is first.
+pub fn other_toolkits(system: &System, facts: &Facts, prefix: &Path) -> Vec<(PathBuf, String)> {
+    match facts.default_toolkit(prefix) {
+        Some(default) if system.exists(LOADER_PATH) && system.exists(PROFILE) => {
+            before_default(facts, &PathFiles::of(system), default, &prefix.join("cuda"))
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// By the release, or by the newest of its series if the release is unknown.

@@ -50,7 +50,10 @@ fn without(evidence: &Evidence, sense: Sense) -> Evidence {
         Sense::Headers => seen.unlinked_headers.clear(),
         Sense::SigningKey => seen.key_is_enrolled = None,
         Sense::ModuleAge => seen.module_before_boot = None,
-        Sense::Shells => seen.shells = Default::default(),
+        Sense::Shells => {
+            seen.shells = Default::default();
+            seen.other_toolkits.clear();
+        }
         Sense::LoaderDirectories => seen.loader_directories.clear(),
         Sense::LoaderCache => {
             seen.cached.clear();

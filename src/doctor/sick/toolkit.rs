@@ -25,6 +25,11 @@ fn toolkits_and_shells() {
     let two =
         Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: Some("/usr/bin/nvcc".into()), image: None };
     assert_eq!(found(|e| e.shells = Answer::Is(two)), ["GS701 warn"]);
+    let bashrc = |e: &mut Evidence| {
+        let clause = "/root/.bashrc (line 1) puts CUDA 11.8 before the default toolkit".to_owned();
+        e.other_toolkits = vec![("/root/.bashrc".into(), clause)];
+    };
+    assert_eq!(found(bashrc), ["GS701 warn"]);
     let of_an_image = Shells { image: Some("/usr/local/cuda/bin/nvcc".into()), ..Shells::default() };
     assert_eq!(found(|e| e.shells = Answer::Is(of_an_image)), [""; 0], "no login shell in a container");
     let nvcc = |answer| {

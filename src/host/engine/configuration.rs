@@ -18,6 +18,8 @@ const PROGRAM_FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/s
 pub(super) struct Configuration {
     /// The file and the program of each runtime, by the runtime's name.
     runtimes: BTreeMap<String, (PathBuf, Option<String>)>,
+    /// The type of each runtime, by the runtime's name, if a file says it.
+    types: BTreeMap<String, String>,
     /// The runtime of containers that name none, and the file that says so.
     default: Option<(String, PathBuf)>,
     /// The folder of the engine's state, if something names it.
@@ -33,6 +35,10 @@ pub(super) struct Configuration {
     /// An option of the command line, or the place of the configuration there, with which the engine does not accept, or does not
     /// read, the file that gpusetup writes.
     pub(super) conflict: Option<(PathBuf, String)>,
+    /// The last file of containerd's with a section of its plugin that serves Kubernetes, if gpusetup does not write that file.
+    pub(super) cri_section_in: Option<PathBuf>,
+    /// The template that K3s and RKE2 fill in, if nothing in it or beside it has the runtime `nvidia`.
+    pub(super) incomplete_template: Option<PathBuf>,
 }
 
 /// Reads the files of an engine in its order, and then how its units start it: what comes later counts.
@@ -52,6 +58,11 @@ pub(super) fn configuration(system: &System, engine: &Engine) -> Configuration {
 /// they start, and read others for that.
 pub fn files_read(system: &System, engine: &Engine) -> Vec<PathBuf> {
     configuration(system, engine).read
+}
+
+/// The file with a default runtime that nothing defines, with which the engine does not start.
+pub fn undefined_default(system: &System, engine: &Engine) -> Option<BrokenConfig> {
+    configuration(system, engine).undefined_default(engine)
 }
 
 /// The files that an engine reads, in its order, without those that they import.
@@ -164,12 +175,15 @@ impl Configuration {
         let folder = self.data_dir.as_deref().filter(|folder| folder.starts_with('/'));
         let folder = folder.map(|folder| folder.trim_end_matches('/'));
         let paths = engine.templates.iter().map(|path| instead(path, engine.data_dir.as_ref(), folder));
-        for (path, found) in templates::read(system, &paths.collect::<Vec<_>>()) {
+        let paths: Vec<_> = paths.collect();
+        for (path, found) in templates::read(system, &paths) {
             match found {
                 Ok(found) => self.add(engine, &path, found),
                 Err(e) => self.add_broken(engine, path, &e),
             }
         }
+        let incomplete = templates::without_found_runtimes(system, &paths);
+        self.incomplete_template = incomplete.filter(|_| !self.runtimes.contains_key(NVIDIA_RUNTIME));
         let needed = by_option.filter(|(name, _)| self.is_nvidias(system, engine, name));
         self.default = needed.or(self.default.take());
     }
@@ -178,16 +192,43 @@ impl Configuration {
         if engine.drop_in.is_some() && !is_written(engine, path) && found.programs.contains_key(NVIDIA_RUNTIME) {
             self.runtime_in = Some(path.to_owned());
         }
-        let of_file = |(name, program)| (name, (path.to_owned(), program));
-        self.runtimes.extend(found.programs.into_iter().map(of_file));
+        if engine.form == EngineForm::Containerd && found.has_cri_section {
+            self.cri_section_in = (!is_written(engine, path)).then(|| path.to_owned());
+        }
+        // containerd joins what its files say of a runtime.
+        let is_joined = |name: &String, program: &Option<String>| {
+            engine.form == EngineForm::Containerd && program.is_none() && self.runtimes.contains_key(name)
+        };
+        let programs: Vec<_> = found.programs.into_iter().filter(|(name, program)| !is_joined(name, program)).collect();
+        self.runtimes.extend(programs.into_iter().map(|(name, program)| (name, (path.to_owned(), program))));
+        self.types.extend(found.types);
         self.default = found.default.map(|name| (name, path.to_owned())).or(self.default.take());
         self.data_dir = found.data_dir.or(self.data_dir.take());
+    }
+
+    /// The default runtime as an error of the file that names it, if nothing defines it and it is no shim, whose name has a dot.
+    pub(super) fn undefined_default(&self, engine: &Engine) -> Option<BrokenConfig> {
+        let stock = &engine.settings.as_ref()?.stock_runtimes;
+        let (name, path) = self.default.as_ref()?;
+        let is_defined =
+            name.is_empty() || name.contains('.') || stock.contains(name) || self.runtimes.contains_key(name);
+        let why = format!("it makes {name} the default runtime, and defines none of this name");
+        (!is_defined).then(|| BrokenConfig { engine: engine.id, path: path.clone(), why, line: None })
+    }
+
+    /// Whether this runtime is that of containers that name none.
+    pub(super) fn defaults_to(&self, name: &str) -> bool {
+        self.default.as_ref().is_some_and(|(default, _)| default == name)
     }
 
     fn add_start(&mut self, engine: &Engine, start: &Start) {
         let options = &engine.start_options;
         for (file, list) in start.values(&options.runtimes) {
             for (name, program) in list.split(',').filter_map(named_program) {
+                // Docker starts with runtimes in its file and its command line together.
+                if engine.form == EngineForm::DaemonJson && name == NVIDIA_RUNTIME {
+                    self.runtime_in = Some(file.to_owned());
+                }
                 self.runtimes.insert(name.to_owned(), (file.to_owned(), Some(program.to_owned())));
             }
         }
@@ -227,8 +268,27 @@ impl Configuration {
             path: path.clone(),
             default_in: default_in(name.as_str(), path.as_path()),
             missing_program: missing(name.as_str()),
+            fault: self.fault(engine, name, version),
         };
         all.map(runtime).collect()
+    }
+
+    /// Why a runtime of containerd's gives pods no GPUs, and what to change.
+    fn fault(&self, engine: &Engine, name: &str, version: Option<AddOnVersion>) -> Option<String> {
+        let removed = engine.removed_types.as_ref().filter(|removed| version >= Some(removed.since));
+        let kind = self.types.get(name);
+        if let Some((removed, kind)) = removed.zip(kind).filter(|(removed, kind)| removed.names.contains(kind)) {
+            let (title, since, instead) = (&engine.title, removed.since, &removed.instead);
+            return Some(format!(
+                "{title} has no runtime_type {kind} since {since}, so no pod of it starts: make it {instead}"
+            ));
+        }
+        let has_program = self.runtimes.get(name).is_none_or(|(_, program)| program.is_some());
+        (engine.form == EngineForm::Containerd && !has_program).then(|| {
+            const WHY: &str = "it names no program, so it is plain runc: add BinaryName, with the path of \
+                               nvidia-container-runtime, to its options";
+            WHY.to_owned()
+        })
     }
 
     /// The runtimes that the engine chooses itself for containers that name none.
@@ -421,6 +481,38 @@ mod tests {
         );
         assert_eq!(with(&[unit, (other, runc)]), found("containerd", "runc", Some(other)));
         assert_eq!(with(&[unit, (main, runc)]), [], "the unit names another file");
+    }
+
+    #[test]
+    fn a_runtime_of_containerds_that_gives_no_gpus_is_named() {
+        let table = "[plugins.cri.containerd.runtimes.nvidia]\n";
+        let fault = |version: &str, main: &str, part: &str| {
+            let (_dir, system) = tree();
+            let record = format!("Package: containerd.io\nStatus: install ok installed\nVersion: {version}-1\n\n");
+            let main = format!("version = 2\nimports = [\"conf.d/*.toml\"]\n{table}{main}");
+            for (path, text) in [
+                ("/usr/bin/containerd", ""),
+                ("/var/lib/dpkg/status", record.as_str()),
+                ("/etc/containerd/config.toml", main.as_str()),
+                ("/etc/containerd/conf.d/a.toml", part),
+            ] {
+                write(&system, path, text.as_bytes(), 0o644);
+            }
+            let runtimes = container_host(&system, &embedded(), None).runtimes;
+            let [runtime] = runtimes.as_slice() else { panic!("{runtimes:?}") };
+            runtime.fault.clone().unwrap_or_default()
+        };
+        let program = "options.BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+        for kind in ["io.containerd.runc.v1", "io.containerd.runtime.v1.linux"] {
+            let main = format!("runtime_type = \"{kind}\"\n{program}");
+            let why = format!("containerd has no runtime_type {kind} since 2.0.0, so no pod of it starts: make it ");
+            assert_eq!(fault("2.1.4", &main, ""), format!("{why}io.containerd.runc.v2"));
+            assert_eq!(fault("1.7.27", &main, ""), "");
+        }
+        let plain = "runtime_type = \"io.containerd.runc.v2\"\n";
+        assert!(fault("1.7.27", plain, "").starts_with("it names no program, so it is plain runc: add BinaryName"));
+        assert_eq!(fault("2.1.4", plain, &format!("{table}{program}")), "");
+        assert_eq!(fault("2.1.4", &format!("{plain}{program}"), &format!("{table}{plain}")), "", "both are joined");
     }
 
     #[test]

@@ -24,6 +24,15 @@ pub(super) fn read(system: &System, templates: &[String]) -> Vec<(PathBuf, Resul
     of_template.into_iter().chain(parts).collect()
 }
 
+/// The first of `templates` that exists, if the runtimes that the engine finds are not in it: it neither has the engine's own template
+/// in it nor names their list.
+pub(super) fn without_found_runtimes(system: &System, templates: &[String]) -> Option<PathBuf> {
+    let template = templates.iter().find(|path| system.exists(path))?;
+    let text = system.read_text(template).ok().flatten()?;
+    let has_them = text.contains("\"base\"") || text.contains(".ExtraRuntimes");
+    (!has_them).then(|| PathBuf::from(template))
+}
+
 /// Whether a template imports the files of a folder: it names the folder, or has the engine's own template in it.
 fn imports(template: &str, folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();

@@ -24,7 +24,8 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
         let sentence = format!("{} cannot be merged, so it is left as it is: {}", broken.path.display(), broken.why);
         let conflict = to_correct(setup.engine, &broken.path, broken.line, sentence, "plan again");
         // Docker's runtimes are not looked for in other files.
-        let may_stay = setup.conflict().is_some() && setup.engine.drop_in.is_some();
+        let has_other = setup.conflict().is_some() || setup.replaced_by().is_some();
+        let may_stay = has_other && setup.engine.drop_in.is_some();
         return Err(match may_stay {
             true => conflict.hint(format!(
                 "or add the runtime nvidia, with the program {}, to the configuration that {} reads: it stays as it is",

@@ -21,10 +21,13 @@ pub fn warnings(context: &StepContext) -> Vec<String> {
     let mut all = Vec::new();
     all.extend(unknown_engines(context).or_else(|| without_engine(context, containers)));
     all.extend(snaps(context, containers));
+    all.extend(own_containerds(containers));
     for setup in &containers.engines {
         all.extend(no_pods(containers, setup));
+        all.extend(incomplete_template(setup));
         all.extend(kept_runtime(setup));
         all.extend(unusable_runtime(containers, setup));
+        all.extend(faulty_runtime(containers, setup));
         all.extend(restart(containers, setup));
         all.extend(unread_specification(containers, setup).or_else(|| cdi(context, containers, setup)));
     }
@@ -47,7 +50,8 @@ fn unknown_engines(context: &StepContext) -> Option<String> {
 }
 
 fn without_engine(context: &StepContext, containers: &Containers) -> Option<String> {
-    if !containers.engines.is_empty() || !containers.host.snaps.is_empty() {
+    let host = &containers.host;
+    if !containers.engines.is_empty() || !host.snaps.is_empty() || !host.own_containerds.is_empty() {
         return None;
     }
     let distribution = context.distribution?;
@@ -76,6 +80,16 @@ fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
     ))
 }
 
+/// The warnings that pods run in a containerd which is not set up.
+fn own_containerds(containers: &Containers) -> Vec<String> {
+    let found = |title: &String| containers.host.own_containerds.contains(title);
+    let all = containers.toolkit.own_containerds.iter().filter(|own| found(&own.title));
+    let text = |title: &str, instead: &str| {
+        format!("{title} runs pods with its own containerd, which gpusetup does not set up. {instead}")
+    };
+    all.map(|own| text(&own.title, &own.instead)).collect()
+}
+
 /// The warning that containerd starts no pods for kubelet.
 fn no_pods(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let path = containers.serves_no_pods(setup)?;
@@ -83,6 +97,17 @@ fn no_pods(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     Some(format!(
         "{title} serves no pods: {path} disables its plugin cri, so a kubelet cannot use it, and the runtime nvidia is not added. Take cri \
          out of disabled_plugins in this file, run `sudo systemctl restart {unit}`, then plan again"
+    ))
+}
+
+/// The warning that a template of K3s or RKE2 leaves out the runtime that the engine finds.
+fn incomplete_template(setup: &EngineSetup) -> Option<String> {
+    let path = setup.found.as_ref()?.incomplete_template.as_ref()?.display();
+    let title = &setup.engine.title;
+    Some(format!(
+        "{title} adds no runtime nvidia, so pods of this runtime class do not start: {path} replaces the template of {title}, and does not \
+         list the runtimes that it finds. Put {{{{ template \"base\" . }}}} into the file, in place of what it repeats of that template, \
+         then restart {title}"
     ))
 }
 
@@ -99,6 +124,18 @@ fn unusable_runtime(containers: &Containers, setup: &EngineSetup) -> Option<Stri
     let (runtime, unit) = (&containers.toolkit.runtime, setup.engine.units.first()?);
     Some(format!(
         "{title} has a runtime nvidia in {path} already, which stays as it is, but {why}. Make {runtime} its path, then run \
+         `sudo systemctl restart {unit}`"
+    ))
+}
+
+/// The warning that a runtime of containerd's, which stays as it is, gives pods no GPUs.
+fn faulty_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let mut of_engine = containers.host.runtimes.iter().filter(|runtime| runtime.engine == setup.engine.id);
+    let (runtime, fault) = of_engine.find_map(|runtime| Some((runtime, runtime.fault.as_deref()?)))?;
+    let (title, name, path) = (&setup.engine.title, &runtime.name, runtime.path.display());
+    let unit = setup.engine.units.first()?;
+    Some(format!(
+        "{title} has a runtime {name} in {path} already, which stays as it is, but {fault}. Then run \
          `sudo systemctl restart {unit}`"
     ))
 }

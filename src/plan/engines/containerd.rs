@@ -57,7 +57,10 @@ pub fn merged(
     let format = format(&doc, version)?;
     let plugin = PLUGINS.iter().find(|(of, _)| *of == format).map_or("", |(_, plugin)| plugin);
     let runtimes = ["plugins", plugin, "containerd", "runtimes"];
-    let ours = runtime_like_runc(table(&doc, &[&runtimes[..], &["runc"]].concat()), runtime, format);
+    let mut ours = runtime_like_runc(table(&doc, &[&runtimes[..], &["runc"]].concat()), runtime, format);
+    if let Some(instead) = instead_of_removed(engine, version, &ours) {
+        ours.insert("runtime_type", value(instead));
+    }
     let is_there = table(&doc, &runtimes).is_some_and(|all| all.contains_key(NVIDIA_RUNTIME));
     let merges_files = engine.drop_in_since.zip(version).is_some_and(|(since, version)| version >= since);
     if !is_there && merges_files && imports(&doc, engine) {
@@ -255,6 +258,13 @@ fn runtime_like_runc(there: Option<&dyn TableLike>, runtime: &str, format: i64) 
     ours
 }
 
+/// The type in place of that of a runtime, if this containerd no longer has that one.
+fn instead_of_removed<'e>(engine: &'e Engine, version: Option<AddOnVersion>, runtime: &Table) -> Option<&'e str> {
+    let removed = engine.removed_types.as_ref().filter(|removed| version >= Some(removed.since))?;
+    let kind = runtime.get("runtime_type")?.as_str()?;
+    removed.names.iter().any(|name| name == kind).then_some(removed.instead.as_str())
+}
+
 fn copy_values(from: &dyn TableLike, to: &mut Table) {
     from.iter().for_each(|(key, item)| copy(key, item, to));
 }
@@ -294,6 +304,14 @@ mod tests {
             assert!(after.lines().any(|l| l == line), "{line}");
         }
         assert!(main(Some(SECOND_FORMAT), "1.7.24").contains("enable_cdi = true"));
+    }
+
+    #[test]
+    fn a_type_of_runtime_that_is_gone_is_not_copied() {
+        let old = SECOND_FORMAT.replace("io.containerd.runc.v2", "io.containerd.runc.v1");
+        let ours = |kind: &str| format!("runtimes.nvidia]\nruntime_type = \"io.containerd.runc.{kind}\"\n");
+        assert!(main(Some(&old), "2.1.4").contains(&ours("v2")), "{}", main(Some(&old), "2.1.4"));
+        assert!(main(Some(&old), "1.7.24").contains(&ours("v1")));
     }
 
     #[test]

@@ -180,15 +180,16 @@ impl<'a> Containers<'a> {
             Err(broken) => return Some(Err(broken)),
         };
         let content = match form {
+            EngineForm::DaemonJson | EngineForm::Crio if setup.runtime_in().is_some() => return None,
             EngineForm::DaemonJson => setup
                 .not_marked(text.unwrap_or_default())
                 .and_then(|text| daemon_json::merged(text, runtime, setup.needs_cdi_setting())),
-            EngineForm::Crio if setup.runtime_in().is_some() => return None,
             EngineForm::Crio => {
                 let own = setup.engine.own_default_runtimes(setup.version);
                 crio::merged(text, runtime, &self.texts_read_by(setup), &own)
             }
             EngineForm::Containerd => match containerd::merged(text, setup.engine, setup.version, runtime) {
+                Ok(containerd::Containerd::Main(_)) if setup.replaced_by().is_some() => return not_read(setup, &main),
                 Ok(containerd::Containerd::Main(text)) => Ok(text),
                 Ok(containerd::Containerd::DropIn(text)) => return self.beside(setup, drop_in.as_ref()?, text),
                 Ok(containerd::Containerd::Disabled) => return None,
@@ -278,6 +279,12 @@ impl EngineSetup<'_> {
         self.found.as_ref()?.runtime_in.as_deref()
     }
 
+    /// The file whose section of containerd's plugin this version takes in place of that in the main file.
+    pub fn replaced_by(&self) -> Option<&Path> {
+        let merges = self.version? >= self.engine.drop_in_since?;
+        self.found.as_ref()?.cri_section_in.as_deref().filter(|_| !merges)
+    }
+
     /// What its unit says, and in which file, if it does not accept, or does not read, the file that gpusetup writes.
     pub fn conflict(&self) -> Option<&(PathBuf, String)> {
         self.found.as_ref()?.conflict.as_ref()
@@ -307,6 +314,20 @@ impl EngineSetup<'_> {
             None => self.engine.units.iter().take(1).map(String::as_str).collect(),
         }
     }
+}
+
+/// Why a runtime in the main file would have no effect; none if the file that counts has it already.
+fn not_read(setup: &EngineSetup, main: &Path) -> Option<Result<FileEdit, BrokenFile>> {
+    let path = setup.replaced_by()?;
+    if setup.runtime_in() == Some(path) {
+        return None;
+    }
+    let (title, since) = (&setup.engine.title, setup.engine.drop_in_since?);
+    let why = format!(
+        "{title} before {since} takes the whole section of its plugin cri from it, and ignores that of {}: move the section there",
+        main.display()
+    );
+    Some(Err(BrokenFile { path: path.to_owned(), why, line: None }))
 }
 
 /// The first hidden character of a file.

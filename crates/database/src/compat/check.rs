@@ -360,6 +360,8 @@ fn engines(database: &Database, c: &mut Checker) {
     for engine in &database.engines {
         let record = Record::of("engines", "id", engine.id);
         c.sourced(&record, &engine.sources);
+        engine.settings.iter().for_each(|settings| c.sourced(&record, &settings.sources));
+        engine.removed_types.iter().for_each(|removed| c.sourced(&record, &removed.sources));
         let paths = engine.programs.iter().chain(&engine.used_by).chain(&engine.config).chain(&engine.drop_in);
         let paths = paths
             .chain(&engine.other_configs)
@@ -414,6 +416,7 @@ fn engines(database: &Database, c: &mut Checker) {
     for toolkit in &database.container_toolkits {
         let record = Record::of("container_toolkits", "title", &toolkit.title);
         c.sourced(&record, &toolkit.sources);
+        toolkit.own_containerds.iter().for_each(|own| c.sourced(&record, &own.sources));
         if toolkit.packages.is_empty() || !toolkit.package_version.contains("{version}") {
             c.wrong(&record, "packages", "are missing, or package_version lacks the placeholder {version}");
         }
@@ -826,6 +829,12 @@ fn distributions(database: &Database, c: &mut Checker) {
         }
         if d.signed_names.is_some() != d.drivers.iter().any(|offer| offer.signed_as.is_some()) {
             c.wrong(&record, "signed_names", "are for offers with signed_as, and these need them");
+        }
+        if let Some(only) = &d.only_signer {
+            c.sourced(&record, &only.sources);
+            if d.module_signing.is_some() || d.key_by_hand.is_some() {
+                c.wrong(&record, "only_signer", "is for releases without module_signing and key_by_hand");
+            }
         }
         if let Some(by_hand) = &d.key_by_hand {
             c.sourced(&record, &by_hand.sources);

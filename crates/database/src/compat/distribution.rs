@@ -59,6 +59,9 @@ pub struct Distribution {
     /// The names of packages with signed modules: each driver that has them is a second offer ([`DriverOffer::signed_as`]).
     #[serde(default)]
     pub signed_names: Option<SignedNames>,
+    /// Whose modules alone load with Secure Boot on, whatever key is enrolled with mokutil.
+    #[serde(default)]
+    pub only_signer: Option<OnlySigner>,
     /// How people make that key by hand, where gpusetup does not; none for `dkms generate_mok`, which DKMS has from 3.1 on.
     #[serde(default)]
     pub key_by_hand: Option<KeyByHand>,
@@ -236,6 +239,18 @@ pub struct SignedAs {
     /// See [`DriverOffer::not_beside`].
     #[serde(default)]
     pub not_beside: Vec<String>,
+}
+
+/// The only one whose modules load with Secure Boot on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnlySigner {
+    /// The name for readers, `Amazon`.
+    pub name: String,
+    /// What to do for modules of others, as in a hint.
+    pub instead: String,
+    /// The sources.
+    pub sources: Vec<SourceId>,
 }
 
 /// How people make the key that DKMS signs with, where gpusetup cannot prepare it.

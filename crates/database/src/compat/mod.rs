@@ -39,15 +39,16 @@ pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, 
 pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
 pub use cuda::{CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, GuideSystem};
 pub use distribution::{
-    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, KeyByHand, ModuleSigning, PackageManager,
-    Repository, SignedAs, SignedNames, StockSystem, is_version_of,
+    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, KeyByHand, ModuleSigning, OnlySigner,
+    PackageManager, Repository, SignedAs, SignedNames, StockSystem, is_version_of,
 };
 pub use driver::{
     BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility, KernelLimit,
     Maturity, ReleaseLimit, Role,
 };
 pub use engine::{
-    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, RestartEffect, Snap,
+    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, EngineSettings,
+    OwnContainerd, RemovedTypes, RestartEffect, SettingKeys, SettingKind, Snap,
 };
 pub use export::Export;
 pub use framework::{Caution, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, Rename};
