@@ -3,6 +3,7 @@
 use super::super::host::{no_such_gpu, system_of};
 use super::super::options::{ColorOption, DatabaseOptions, JsonOption};
 use super::super::{Problem, print_json, print_text, width};
+use crate::causes::gpus;
 use crate::compat::{Database, PlatformDriver};
 use crate::container::{self, Host, HostDriver, HostGpu, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
@@ -52,9 +53,8 @@ impl Options {
 
     /// The flags that name the host, for another command about it.
     fn host_flags(&self) -> String {
-        let root = self.root.iter().map(|root| format!(" --root {}", quoted_path(root)));
-        let gpus = self.gpu.iter().map(|gpu| format!(" --gpu {}", quoted(gpu)));
-        root.chain(gpus).collect()
+        let root: String = self.root.iter().map(|root| format!(" --root {}", quoted_path(root))).collect();
+        root + &gpus::options(&self.gpu)
     }
 }
 

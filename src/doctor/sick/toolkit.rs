@@ -118,7 +118,7 @@ fn cudnn_links_cache_and_winner() {
         e.facts.loader_cache = None;
     };
     assert_eq!(found(no_shell_and_no_cache), ["GS701 fail", "GS708 fail"]);
-    // A second toolkit has a cuDNN of its own, and nobody's path leads there.
+    // A second toolkit has its own cuDNN, in a folder that no search path names.
     let beside = |e: &mut Evidence| {
         let mut other: AddOnFiles = e.facts.cudnn[0].clone();
         other.directory = "/usr/local/cuda-12.4/lib64".into();

@@ -39,6 +39,8 @@ pub(super) struct Configuration {
     pub(super) cri_section_in: Option<PathBuf>,
     /// The template that K3s and RKE2 fill in, if nothing in it or beside it has the runtime `nvidia`.
     pub(super) incomplete_template: Option<PathBuf>,
+    /// How its units start the engine.
+    pub(super) starts: Vec<Start>,
 }
 
 /// Reads the files of an engine in its order, and then how its units start it: what comes later counts.
@@ -51,7 +53,7 @@ pub(super) fn configuration(system: &System, engine: &Engine) -> Configuration {
     all.conflict = all.conflict.take().or_else(|| other_place(system, engine, &starts, &all.read));
     starts.iter().for_each(|start| all.add_start(engine, start));
     all.add_templates(system, engine);
-    all
+    Configuration { starts, ..all }
 }
 
 /// The files that an engine reads, in its order, with those that they import. K3s and RKE2 write the file with their runtimes when

@@ -2,7 +2,6 @@
 
 use super::BrokenConfig;
 use super::configuration::Configuration;
-use super::units::starts;
 use crate::compat::{Engine, EngineSettings, SettingKind};
 use crate::host::engine_config::json_object;
 use crate::system::System;
@@ -26,7 +25,7 @@ pub(super) fn refused(
         let key = set_keys(settings, &all).into_iter().find(|key| settings.refuses(version, key))?;
         Some(format!("it has the key {key}, which {} {version} does not know", engine.title))
     };
-    let why = unknown().or_else(of_value).or_else(|| beside_option(system, engine, settings, &all))?;
+    let why = unknown().or_else(of_value).or_else(|| beside_option(engine, read, settings, &all))?;
     Some(BrokenConfig { engine: engine.id, path: path.clone(), why, line: None })
 }
 
@@ -42,15 +41,14 @@ fn set_keys<'f>(settings: &EngineSettings, all: &'f Map<String, Value>) -> Vec<&
 
 /// Why the engine does not start with a key beside an option of its command line.
 fn beside_option(
-    system: &System,
     engine: &Engine,
+    read: &Configuration,
     settings: &EngineSettings,
     all: &Map<String, Value>,
 ) -> Option<String> {
-    let starts = starts(system, engine);
     set_keys(settings, all).into_iter().find_map(|key| {
         let options = settings.options_of(key);
-        let (unit, option) = starts.iter().find_map(|start| start.first_of(&options))?;
+        let (unit, option) = read.starts.iter().find_map(|start| start.first_of(&options))?;
         let (title, unit) = (&engine.title, unit.display());
         Some(format!("it has the key {key}, and {unit} the option {option}: {title} starts with only one of them"))
     })
