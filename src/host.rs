@@ -375,7 +375,7 @@ pub struct Kernels {
     pub installed: Vec<Kernel>,
 }
 
-/// An installed kernel: a directory below `/lib/modules`.
+/// An installed kernel: a directory under `/lib/modules` with the files of a kernel package, not only headers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Kernel {

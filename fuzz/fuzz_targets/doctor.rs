@@ -49,7 +49,7 @@ static HOST: LazyLock<Host> = LazyLock::new(|| {
     };
     let put = |path: &str, text: &str| std::fs::write(at(path), text).expect("written");
     put("etc/os-release", "ID=debian\nVERSION_ID=13\nNAME=Debian\n");
-    put("lib/modules/6.1.0/modules.dep", "");
+    put("lib/modules/6.1.0/modules.builtin", "");
     for program in ["apt-get", "docker", "sqv", "nvidia-ctk"] {
         put(&format!("usr/bin/{program}"), "");
     }

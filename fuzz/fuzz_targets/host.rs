@@ -41,7 +41,7 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
         std::fs::write(path, bytes).expect("written");
     };
     put("etc/os-release", b"ID=debian\nVERSION_ID=12\n");
-    put("lib/modules/6.1.0/modules.dep", b"");
+    put("lib/modules/6.1.0/modules.builtin", b"");
     put("usr/bin/nvidia-uninstall", b"");
     put("sys/bus/pci/devices/0000:17:00.0/vendor", b"0x10de\n");
     put("sys/bus/pci/devices/0000:17:00.0/class", b"0x030200\n");

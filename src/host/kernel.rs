@@ -22,10 +22,11 @@ pub fn kernels(reader: &mut Reader) -> Kernels {
     Kernels { running, next_boot: saved.or_else(|| installed.last().map(|k| k.release.clone())), installed }
 }
 
-/// A removed kernel often leaves its directory behind, with modules that other tools put there.
+/// Whether a directory holds what comes with a kernel. Headers have a directory too, and so has a removed kernel: DKMS builds
+/// modules there, and its depmod writes `modules.dep`.
 fn is_installed(reader: &Reader, release: &str) -> bool {
     let directory = Path::new(MODULES).join(release);
-    ["modules.builtin", "kernel", "modules.dep"].iter().any(|name| reader.system.exists(directory.join(name)))
+    ["modules.builtin", "kernel"].iter().any(|name| reader.system.exists(directory.join(name)))
 }
 
 /// Whether a directory name can be a kernel release. Releases are part of commands that people paste into a shell.

@@ -314,7 +314,7 @@ fn no_text_of_facts_becomes_a_line_or_a_command() {
 fn no_text_of_a_tree_moves_the_cursor() {
     let release = "PRETTY_NAME=\"Ubuntu\u{1b}[2J\u{202e} 24.04\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
     let tree = Tree::new(release, "6.8.0-64-generic", 13).gpu("0000:17:00.0", "20b2", None);
-    tree.write("lib/modules/9.9$(id)/modules.dep", "");
+    tree.write("lib/modules/9.9$(id)/modules.builtin", "");
     for command in [&["facts"][..], &["facts", "--json"], &["doctor", "-v"], &["plan", "--profile", "toolkit"]] {
         let ran = tree.run(command);
         let all = ran.out + &ran.err;

@@ -18,7 +18,7 @@ impl Tree {
     pub fn new(release: &str, kernel: &str, gcc: u16) -> Self {
         let tree = Self(tempfile::tempdir().expect("a temporary directory"));
         tree.write("etc/os-release", release);
-        tree.write(&format!("lib/modules/{kernel}/modules.dep"), "");
+        tree.write(&format!("lib/modules/{kernel}/modules.builtin"), "");
         tree.write(&format!("usr/src/linux-headers-{kernel}/Makefile"), "");
         tree.write(&format!("usr/src/linux-headers-{kernel}/.config"), "");
         tree.link(&format!("lib/modules/{kernel}/build"), &format!("/usr/src/linux-headers-{kernel}"));
