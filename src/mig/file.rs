@@ -178,11 +178,12 @@ impl Entry {
             Some(devices) if !self.mig_enabled && !devices.is_empty() => {
                 Some("has mig-devices, but mig-enabled: false".to_owned())
             }
-            Some(devices) => {
-                let none = devices.iter().find(|(_, count)| **count == 0)?;
-                Some(format!("has no instances of {}: leave the line out, or write a number from 1 on", none.0))
+            // As mig-parted has it: a profile may be there zero times, but not all of them.
+            Some(devices) if !devices.is_empty() && devices.values().all(|count| *count == 0) => {
+                let names: Vec<_> = devices.keys().map(String::as_str).collect();
+                Some(format!("has no instances of {}; write mig-devices: {{}} for no instances", names.join(", ")))
             }
-            None => None,
+            _ => None,
         }
     }
 
@@ -207,6 +208,7 @@ impl Entry {
         match &self.mig_devices {
             Some(devices) if self.mig_enabled => {
                 let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
+                let counted = counted.filter(|(_, count)| *count > 0);
                 Layout::counted(geometry, counted).map(Wanted::Layout)
             }
             _ => Ok(Wanted::Off),

@@ -258,6 +258,20 @@ fn entry(row: &[String]) -> String {
 }
 
 #[test]
+fn a_profile_may_be_there_zero_times_as_for_mig_parted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("mig.yaml");
+    let planned = |devices: &str| {
+        let entry = format!("    - devices: all\n      mig-enabled: true\n      mig-devices: {{{devices}}}\n");
+        fs::write(&path, format!("version: v1\nmig-configs:\n  x:\n{entry}")).expect("written");
+        let ran = run(&["mig", "plan", "--json", "--gpu", A100, "--file", path.to_str().expect("UTF-8")]);
+        assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+        ran.out
+    };
+    assert_eq!(planned("\"1g.5gb\": 0, \"2g.10gb\": 2"), planned("\"2g.10gb\": 2"));
+}
+
+#[test]
 fn a_file_that_is_wrong_is_refused_with_the_place() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mig.yaml");
@@ -283,6 +297,10 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
         (
             &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": 0}\n"),
             "no instances of 1g.5gb",
+        ),
+        (
+            &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": 0, \"2g.10gb\": 0}\n"),
+            "no instances of 1g.5gb, 2g.10gb",
         ),
         (
             &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": -1}\n"),
