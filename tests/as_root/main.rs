@@ -24,6 +24,7 @@ mod stack;
 mod step;
 
 mod add_ons;
+mod archive;
 mod branch_change;
 mod companions;
 mod compile_matrix;
@@ -33,6 +34,7 @@ mod crash_points;
 #[cfg(debug_assertions)]
 mod faults;
 mod gallery;
+mod headers;
 mod hostile;
 mod install_script;
 mod killed;

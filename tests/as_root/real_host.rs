@@ -32,7 +32,7 @@ const STEPS: [&str; 9] = [
 ];
 
 /// What tells one clone from another and is none of gpusetup's doing.
-const CLONE: &[&str] = &["proc", "dev", "sys", "etc/resolv.conf"];
+const CLONE: &[&str] = &["proc", "dev", "sys", "etc/resolv.conf", "etc/apt/apt.conf.d/99archive"];
 
 /// What may differ after a rollback beside that: diversions, the key that DKMS makes once, and the bytes of a rebuilt
 /// initramfs (its list of files is compared apart).
@@ -93,19 +93,19 @@ const BREAKAGES: &[Breakage] = &[
     Breakage {
         what: "the kernel has lost the driver's modules",
         check: "GS104",
-        script: "rm -r /lib/modules/*/updates && depmod $(ls /lib/modules)",
+        script: "rm -r /lib/modules/*/updates && depmod $KERNEL",
         fix: Repairs,
     },
     Breakage {
         what: "the link to the kernel's headers is gone, and the modules with it",
         check: "GS101",
-        script: "rm /lib/modules/*/build; rm -r /lib/modules/*/updates; depmod $(ls /lib/modules)",
+        script: "rm /lib/modules/*/build; rm -r /lib/modules/*/updates; depmod $KERNEL",
         fix: Repairs,
     },
     Breakage {
         what: "the package of the kernel's headers was removed",
         check: "GS101",
-        script: "apt-get -qq purge linux-headers-$(ls /lib/modules) >&2",
+        script: "apt-get -qq purge linux-headers-$KERNEL >&2",
         fix: Repairs,
     },
     Breakage {

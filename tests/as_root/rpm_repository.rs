@@ -443,7 +443,10 @@ fn with_secure_boot_sles_15_gets_the_modules_that_suse_signs() {
     const PARTS: [&str; 4] =
         ["nvidia-compute-G06", "nvidia-compute-utils-G06", "nvidia-modprobe", "nvidia-persistenced"];
     let host = rpms::host("zypper", "zypper", rpms::SLES_15, "signed");
-    host.ask("cd /lib/modules && mv *-amd64 6.4.0-150700.51-default && rm -f /boot/vmlinuz* /boot/initrd*");
+    host.ask(
+        "new=6.4.0-150700.51-default; mv /lib/modules/$KERNEL /lib/modules/$new
+         mv /boot/vmlinuz-$KERNEL /boot/vmlinuz-$new; rm -f /boot/initrd*",
+    );
     let variable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
     fs::create_dir_all(host.path("/sys/firmware/efi/efivars")).expect("made");
     fs::write(host.path(variable), [6, 0, 0, 0, 1]).expect("written");

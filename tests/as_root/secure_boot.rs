@@ -184,8 +184,8 @@ cd /usr/src/hello-1
 printf '#include <linux/module.h>\\nMODULE_LICENSE(\"GPL\");\\n' >hello.c
 echo 'obj-m := hello.o' >Makefile
 printf 'PACKAGE_NAME=hello\\nPACKAGE_VERSION=1\\nBUILT_MODULE_NAME=hello\\nDEST_MODULE_LOCATION=/updates\\nAUTOINSTALL=yes\\n' >dkms.conf
-dkms install hello/1 -k $(ls /lib/modules) >/dev/null
-modinfo -k $(ls /lib/modules) -F signer hello";
+dkms install hello/1 -k $KERNEL >/dev/null
+modinfo -k $KERNEL -F signer hello";
 
 /// The operation's own fields.
 fn without_op(mut act: Value) -> Value {

@@ -19,6 +19,7 @@ pub const RECORDS: &[&str] = &[
     "sys",
     "run",
     "etc/resolv.conf",
+    "etc/apt/apt.conf.d/99archive",
     "var/lib/gpusetup",
     "var/log",
     "var/cache",
@@ -207,11 +208,11 @@ impl Host {
         std::fs::read_dir("/proc").expect("Linux has it").flatten().any(|process| concerns(process.path()))
     }
 
-    /// Runs a shell script in it, with nothing in the environment that a fresh login would not have.
+    /// Runs a shell script in it, with nothing in the environment that a fresh login would not have, but for `KERNEL`.
     pub fn sh(&self, script: &str) -> Said {
         let mut command = Command::new("chroot");
         command.arg(self.root()).args(["/bin/sh", "-euc", script]);
-        Said::by(&mut command)
+        Said::with(&mut command, &[("KERNEL", &self.newest_kernel().unwrap_or_default())])
     }
 
     /// What a script says on standard output. It must succeed.
@@ -219,9 +220,20 @@ impl Host {
         self.sh(script).succeeds().out.trim().to_owned()
     }
 
-    /// Its only kernel.
+    /// The newest kernel that has an image.
     pub fn kernel(&self) -> String {
-        self.ask("ls /lib/modules")
+        self.newest_kernel().expect("a kernel is installed")
+    }
+
+    /// The same; none in a container. Headers have a folder in /lib/modules too, and may be those of a newer kernel.
+    pub fn newest_kernel(&self) -> Option<String> {
+        let numbers = |release: &String| {
+            let parts = release.split(|c: char| !c.is_ascii_digit());
+            parts.filter_map(|part| part.parse().ok()).collect::<Vec<u64>>()
+        };
+        let files = std::fs::read_dir(self.path("/boot")).ok()?.flatten();
+        let names = files.filter_map(|file| file.file_name().into_string().ok());
+        names.filter_map(|name| name.strip_prefix("vmlinuz-").map(str::to_owned)).max_by_key(numbers)
     }
 
     /// What a reboot would bring about: the driver that is installed now has the GPU.
@@ -355,7 +367,14 @@ pub fn gpusetup<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Said {
 
 /// Runs a program of this machine.
 pub fn machine(program: &str, arguments: &[&str]) -> Said {
-    Said::by(Command::new(program).args(arguments))
+    Said::by(Command::new(in_path(program)).args(arguments))
+}
+
+/// The file of a program: [`clean`] changes PATH, and tests/run lets only some programs be found.
+fn in_path(program: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").expect("a PATH");
+    let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
+    found.find(|file| file.is_file()).unwrap_or_else(|| panic!("{program} is not in PATH"))
 }
 
 /// Does a part of a test and prints how long it took.

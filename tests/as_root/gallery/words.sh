@@ -3,7 +3,7 @@
 # itself while it runs lies below /live, where a case may change it, until `running` puts it in its place.
 # shellcheck disable=SC2034 # many names are for the cases only
 live=/live
-K=$(cat $live/proc/sys/kernel/osrelease 2>/dev/null || ls /lib/modules)
+K=$(cat $live/proc/sys/kernel/osrelease 2>/dev/null || echo "$KERNEL")
 V=$(dpkg-query -W -f '${source:Upstream-Version}' libcuda1 2>/dev/null || true)
 gpu=/sys/devices/pci0000:16/0000:16:00.0/0000:17:00.0
 bus=/sys/bus/pci/devices
@@ -180,6 +180,7 @@ kernel() {
   depmod "$1"
   ln -s "$(readlink "/lib/modules/$K/build")" "/lib/modules/$1/build"
   cp "/boot/config-$K" "/boot/config-$1"
+  ln "/boot/vmlinuz-$K" "/boot/vmlinuz-$1"
   cp -p "/boot/initrd.img-$K" "/boot/initrd.img-$1"
 }
 
