@@ -160,8 +160,14 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         database::prepare();
     }
     let wants_json = wants_json(&arguments);
+    // Its 1 is the answer "no".
+    let answers_with_1 = arguments.iter().any(|word| word == "reboot-required");
+    let apart = move |problem: Problem| match problem.exit {
+        Exit::Unexpected if answers_with_1 => Problem { exit: Exit::Blocked, ..problem },
+        _ => problem,
+    };
     bug::ends_the_program(move |what| {
-        let problem = Problem::unexpected(format!("gpusetup has a bug: {what}"));
+        let problem = apart(Problem::unexpected(format!("gpusetup has a bug: {what}")));
         tell(&problem.hint("please report it, with the command that you ran"), wants_json)
     });
     let done = Config::read(&arguments).and_then(|config| {
@@ -173,7 +179,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             }
         })
     });
-    done.unwrap_or_else(|problem| tell(&problem, wants_json))
+    done.unwrap_or_else(|problem| tell(&apart(problem), wants_json))
 }
 
 /// The commands that need the built-in database, whatever their options are, unless another one replaces it.

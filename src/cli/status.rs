@@ -43,7 +43,7 @@ pub struct Options {
 
 const NOTHING: &str = "gpusetup has applied nothing on this host";
 
-/// Exit 0 if the host must reboot, 1 if not: what cloud-init's `power_state.condition` expects.
+/// Exit 0 if the host must reboot, 1 if not: what cloud-init's `power_state.condition` expects. An error has another code.
 pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;

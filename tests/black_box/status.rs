@@ -295,3 +295,15 @@ fn nothing_that_was_applied_is_said_at_once() {
     let ran = crate::common::run(&["uninstall", "--dry-run", "--root", nowhere.path().to_str().expect("UTF-8")]);
     assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
 }
+
+#[test]
+fn an_error_is_not_taken_for_no_reboot() {
+    let tree = Tree::debian_12();
+    assert_eq!(tree.run(&["reboot-required"]).code, 1);
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut command = crate::common::program();
+    command.args(["reboot-required", "--json", "--root"]).arg(tree.path()).stdout(full);
+    let ran = command.status().expect("it runs");
+    assert_eq!(ran.code(), Some(5));
+    assert_eq!(tree.run(&["reboot-required", "--nosuch"]).code, 2);
+}
