@@ -11,7 +11,8 @@ use host::{Host, bench};
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 41;
-const REQUEST: &[&str] = &["apply", "--yes", "--profile", "toolkit", "--cuda", "13.4", "--cudnn", "9.25.1"];
+const REQUEST: &[&str] =
+    &["apply", "--yes", "--accept-eula", "--profile", "toolkit", "--cuda", "13.4", "--cudnn", "9.25.1"];
 
 fn main() {
     let host = Host::new("bench");

@@ -136,7 +136,14 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
 
     let began = Instant::now();
     let mut apply = Command::new(gpusetup);
-    apply.arg("apply").arg(&file).arg("--yes").arg("--root").arg(root).stdout(Stdio::null()).stderr(Stdio::null());
+    apply
+        .arg("apply")
+        .arg(&file)
+        .args(["--yes", "--accept-eula"])
+        .arg("--root")
+        .arg(root)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut running = apply.spawn().expect("it starts");
     let status = format!("/proc/{}/status", running.id());
     let mut peak = 0;

@@ -37,7 +37,7 @@ pub enum Exit {
 pub const EXITS: [(Exit, &str); 14] = [
     (Exit::Done, "done; nothing to do; healthy; or the user said no"),
     (Exit::Unexpected, "unexpected internal or I/O error"),
-    (Exit::Usage, "usage error (unknown names and typos included), or a question that needs a terminal (use --yes)"),
+    (Exit::Usage, "usage error (unknown names and typos included), or a question that needs a terminal (use --yes, and --accept-eula for NVIDIA's licences)"),
     (Exit::Pending, "plan --exit-code: changes are pending"),
     (
         Exit::NothingFits,

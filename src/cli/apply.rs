@@ -7,7 +7,7 @@ use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions,
     StockOptions, TrustOptions,
 };
-use super::run::{Ended, agreed, begin, ended, forget, perform, propose, take_back, tell_result, writing};
+use super::run::{Ended, agreed, begin, consents, ended, forget, perform, propose, take_back, tell_result, writing};
 use super::{Problem, mig, say};
 use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
@@ -222,14 +222,10 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     }
     if !options.run.asks_nothing() {
         propose(&plan, &options.look)?;
-        let licences = if plan.brings_nvidias() && !options.run.accept_eula { LICENCES } else { "" };
-        if !agreed(&format!("{licences}Proceed?"))? {
-            say("nothing was changed");
-            return Ok(Ended::Untouched);
-        }
-    } else if options.run.unattended && plan.brings_nvidias() && !options.run.accept_eula {
-        return Err(Problem::usage("NVIDIA's licences are not accepted, and no question can be asked")
-            .hint("add --accept-eula to accept them (https://docs.nvidia.com/cuda/eula)"));
+    }
+    if !consents(&plan, &options.run)? {
+        say("nothing was changed");
+        return Ok(Ended::Untouched);
     }
     if let (Some(bundle), Some(_)) = (&config.bundle, &options.bundle.bundle_key) {
         let accepted = options.host.database.store().accept(&bundle.manifest.database.version);
@@ -263,8 +259,6 @@ fn done_without_changes(system: &System, reboot_required: bool) -> Ended {
 fn has_live_driver(options: &Options, plan: &Plan) -> bool {
     plan.selection.driver.is_some() && options.host.root.is_none()
 }
-
-const LICENCES: &str = "To proceed is to accept NVIDIA's licences (https://docs.nvidia.com/cuda/eula). ";
 
 /// The plan that the user names: a file, or one in the bundle.
 fn plan_in_file(

@@ -90,13 +90,13 @@ pub struct DatabaseOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 pub struct RunOptions {
-    /// Do not ask for confirmation
+    /// Do not ask for confirmation; NVIDIA's licences still need --accept-eula
     #[arg(short, long, env = "GPUSETUP_YES")]
     pub yes: bool,
-    /// Never prompt; print log lines instead of progress bars
+    /// Never prompt; print log lines instead of progress bars; NVIDIA's licences need --accept-eula
     #[arg(long, env = "GPUSETUP_UNATTENDED")]
     pub unattended: bool,
-    /// Accept NVIDIA's licences (required with --unattended)
+    /// Accept NVIDIA's licences (required with --yes and --unattended, if the plan installs NVIDIA's software)
     #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
     pub accept_eula: bool,
     /// Who reboots the host when required: you, gpusetup, or external tooling

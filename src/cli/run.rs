@@ -14,6 +14,7 @@ use crate::render;
 use crate::render::progress::ProgressPrinter;
 use crate::system::input::{self, InputError};
 use crate::system::{System, interrupt};
+use crate::text::quoted;
 use std::io::IsTerminal;
 
 /// How a run ended, when nothing went wrong.
@@ -239,10 +240,38 @@ pub fn perform(
     Ok(Ended::With(Ending::RebootRequired))
 }
 
+const LICENCES: &str = "NVIDIA's licences (https://docs.nvidia.com/cuda/eula)";
+
+/// Asks about a plan, licences included. Where nothing is asked, they must have been accepted if the plan installs software under
+/// them: `--yes` and `--unattended` alone do not accept them.
+pub fn consents(plan: &Plan, options: &RunOptions) -> Result<bool, Problem> {
+    let accepts = options.accept_eula || !plan.brings_nvidias();
+    match (options.asks_nothing(), accepts) {
+        (true, true) => Ok(true),
+        (true, false) => {
+            let sentence = format!("{LICENCES} are not accepted: --yes and --unattended do not accept them");
+            Err(Problem::usage(sentence).attempt(same_command("--accept-eula")))
+        }
+        (false, true) => asked("Proceed?", "--yes"),
+        (false, false) => asked(&format!("Continuing accepts {LICENCES}. Proceed?"), "--yes --accept-eula"),
+    }
+}
+
+/// The command line of this process with more options, for root.
+fn same_command(more: &str) -> String {
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    ["sudo gpusetup".to_owned()].into_iter().chain(words).chain([more.to_owned()]).collect::<Vec<_>>().join(" ")
+}
+
 /// Asks at the terminal; an error if there is none.
 pub fn agreed(question: &str) -> Result<bool, Problem> {
+    asked(question, "--yes")
+}
+
+/// The same; `options` answer the question beforehand.
+fn asked(question: &str, options: &str) -> Result<bool, Problem> {
     if !std::io::stdin().is_terminal() {
-        return Err(Problem::usage("this question needs a terminal").hint("run it with --yes"));
+        return Err(Problem::usage("this question needs a terminal").attempt(same_command(options)));
     }
     say(&format!("{question} [y/N]"));
     let answer = input::line().map_err(|e| match interrupt::heard() {

@@ -30,7 +30,7 @@ fn with<'a>(verb: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn they_are_installed_linked_proved_locked_bundled_and_removed() {
     let host = Host::new("add-ons");
-    timed("apply", || host.gpusetup(&with("apply", &["--yes"])).succeeds());
+    timed("apply", || host.gpusetup(&with("apply", &["--yes", "--accept-eula"])).succeeds());
     timed("links and the loader", || are_found(&host));
     timed("a program", || nccl_is_linked(&host));
     timed("facts and doctor", || are_proved(&host));
@@ -64,7 +64,8 @@ fn a_bundle_brings_them() {
     let create = ["bundle", "create", "--root", text(&root), "--database", database, "--plan", text(&plan)];
     gpusetup(create.into_iter().chain(["-o", text(&bundle)])).succeeds();
     // The server cannot tell who asked: the other test of this file runs beside this one.
-    host.gpusetup_under(&["unshare", "--net"], &["apply", "--yes", "--bundle", text(&bundle)]).succeeds();
+    host.gpusetup_under(&["unshare", "--net"], &["apply", "--yes", "--accept-eula", "--bundle", text(&bundle)])
+        .succeeds();
     assert!(host.ask("ldconfig -p").contains("libnvshmem_host.so.3 "));
     host.gpusetup(&["uninstall", "--yes"]).succeeds();
 }

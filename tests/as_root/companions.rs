@@ -153,12 +153,12 @@ fn driver_and_fabric_manager_move_together() {
     // A mirror that is behind: nothing is changed.
     machine.offer(&host, &names, &[new], &[old]);
     let before = host.ask("dpkg-query -W");
-    let said = host.gpusetup_plain(&[&["apply", "--yes"], &request[..]].concat());
+    let said = host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula"], &request[..]].concat());
     assert_ne!(said.code, Some(0), "{said:?}");
     assert_eq!(host.ask("dpkg-query -W"), before, "{said:?}");
 
     machine.offer(&host, &names, &[old], &[old]);
-    host.gpusetup_plain(&[&["apply", "--yes"], &request[..]].concat()).succeeds();
+    host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula"], &request[..]].concat()).succeeds();
     assert_eq!(versions(&host), [old]);
     let driver: Vec<_> = names.iter().filter(|name| name.contains("nvidia")).cloned().collect();
     assert!(driver.iter().all(|name| held(&host).contains(name)), "{driver:?} {:?}", held(&host));
@@ -173,7 +173,7 @@ fn driver_and_fabric_manager_move_together() {
     host.ask("apt-get -y -qq dist-upgrade");
     assert_eq!(versions(&host), [old]);
 
-    host.gpusetup_plain(&[&["apply", "--yes", "--upgrade"], &request[..]].concat()).succeeds();
+    host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula", "--upgrade"], &request[..]].concat()).succeeds();
     assert_eq!(versions(&host), [new]);
     assert!(driver.iter().all(|name| held(&host).contains(name)) && is_enabled(&host), "{:?}", held(&host));
 
@@ -253,7 +253,7 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     let modules = format!("linux-modules-extra-{}", host.kernel());
     let names = [names, vec![modules.clone()]].concat();
     machine.offer(&host, &names, &[old], &[old]);
-    call(&["apply", "--yes"], &[]).succeeds();
+    call(&["apply", "--yes", "--accept-eula"], &[]).succeeds();
     host.ask(&format!("dpkg-query -W {modules}"));
     let nvlsm_version = || host.ask("dpkg-query -W -f '${Version}' nvlsm");
     let dcgm = || {
@@ -280,7 +280,18 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     package(&folder, "nvlsm", "2025.10.11-1");
     publish(&folder, &signer);
     // What is installed on request starts again with another driver, whether the request names it or not.
-    let upgrade = ["apply", "--yes", "--upgrade", "--database", text(&known), "--profile", "driver", "--driver", "595"];
+    let upgrade = [
+        "apply",
+        "--yes",
+        "--accept-eula",
+        "--upgrade",
+        "--database",
+        text(&known),
+        "--profile",
+        "driver",
+        "--driver",
+        "595",
+    ];
     host.gpusetup_plain(&[&upgrade[..], &["--mirror", &server.url]].concat()).succeeds();
     assert_eq!((versions(&host), is_enabled(&host)), (vec![new.to_owned()], true));
     assert_eq!(dcgm(), all);
@@ -303,7 +314,7 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     host::gpusetup([&create[..], &own].concat()).succeeds();
     drop(server);
     host.ask("rm -rf /var/cache/gpusetup /srv/packages");
-    host.gpusetup_plain(&["apply", "--bundle", text(&bundle), "--yes"]).succeeds();
+    host.gpusetup_plain(&["apply", "--bundle", text(&bundle), "--yes", "--accept-eula"]).succeeds();
     assert_eq!((versions(&host), nvlsm_version().as_str()), (vec![new.to_owned()], "2025.10.11-1"));
     assert_eq!(dcgm(), all);
 }
@@ -348,7 +359,7 @@ fn what_is_requested_comes_and_goes() {
     // Without Fabric Manager, another package has the driver's version. DKMS notes what it is asked for.
     host.ask("sed -i 's/nvidia-fabricmanager-595/nvidia-utils-595/' /sbin/modinfo");
     host.ask("printf '#!/bin/sh\\necho \"$*\" >>/root/dkms\\n' >/usr/sbin/dkms; chmod 755 /usr/sbin/dkms");
-    call(&["apply", "--yes"], &with_gds).succeeds();
+    call(&["apply", "--yes", "--accept-eula"], &with_gds).succeeds();
     assert_eq!((packages().as_str(), at_boot().as_str()), ("nvidia-fs\nnvidia-fs-dkms", "nvidia-fs"));
     let order = host.ask("sed -n 's/.* install \\([^:]*\\):.*/\\1/p' /var/log/dpkg.log");
     let position = |start: &str| order.lines().position(|name| name.starts_with(start));
@@ -359,7 +370,7 @@ fn what_is_requested_comes_and_goes() {
     assert_eq!(companions["state"], "satisfied", "{companions}");
 
     machine.offer(&host, &own, &[old, new], &[old, new]);
-    call(&["apply", "--yes", "--upgrade"], &[]).succeeds();
+    call(&["apply", "--yes", "--accept-eula", "--upgrade"], &[]).succeeds();
     let kernel = host.kernel();
     let asked = ["build", "install"].map(|what| format!("{what} --force nvidia-fs/2.28.4 -k {kernel}"));
     assert_eq!(
@@ -371,7 +382,7 @@ fn what_is_requested_comes_and_goes() {
 
     // DCGM 3 conflicts with DCGM 4, and comes back.
     host.ask("apt-get install -y -qq datacenter-gpu-manager && systemctl enable nvidia-dcgm.service");
-    call(&["apply", "--yes"], &["--with", "dcgm"]).succeeds();
+    call(&["apply", "--yes", "--accept-eula"], &["--with", "dcgm"]).succeeds();
     let mut all: Vec<_> = DCGM.iter().chain(&storage).map(|(name, _)| *name).collect();
     all.sort_unstable();
     assert_eq!(packages(), all.join("\n"));
@@ -448,7 +459,17 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
     fs::write(&manifest, rows.join("\n")).expect("written");
 
     let apply = || {
-        let own = ["apply", "--yes", "--profile", "driver", "--database", text(&known), "--mirror", &server.url];
+        let own = [
+            "apply",
+            "--yes",
+            "--accept-eula",
+            "--profile",
+            "driver",
+            "--database",
+            text(&known),
+            "--mirror",
+            &server.url,
+        ];
         host.gpusetup_plain(&own).succeeds()
     };
     apply();

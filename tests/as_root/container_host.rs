@@ -178,7 +178,7 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
         gpusetup([*verb, "--root", text(&root), "--database", text(&known)].into_iter().chain(rest.iter().copied()))
     };
     let wish = ["--profile", "container-host", "--driver", "none", "--docker-user", "alice", "--mirror", &server.url];
-    let apply = || call(&[&["apply", "--yes"], &wish[..]].concat());
+    let apply = || call(&[&["apply", "--yes", "--accept-eula"], &wish[..]].concat());
 
     // A file that Docker itself refuses: nothing is changed.
     let broken = "{\n  // a mirror\n  \"debug\": false\n}\n";
@@ -203,7 +203,7 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
     let plan = facts.path().join("plan.json");
     call(&[&["plan", "--out", text(&plan)], &wish[..]].concat()).succeeds();
     fs::write(host.path(DAEMON), THEIRS.replace("false", "true")).expect("written");
-    let said = call(&["apply", text(&plan), "--yes"]);
+    let said = call(&["apply", text(&plan), "--yes", "--accept-eula"]);
     assert!(said.code != Some(0) && said.err.contains("has changed since the plan was made"), "{said:?}");
     call(&["rollback", "--yes"]);
     fs::write(host.path(DAEMON), THEIRS).expect("written");

@@ -51,7 +51,7 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
     let mut steps = short::steps(&server, &archive, "short");
     steps.insert(steps.len() - 1, removal());
     let plan = short::saved(folder.path(), &short::plan(&reference, steps));
-    let apply = ["apply", text(&plan), "--yes"];
+    let apply = ["apply", text(&plan), "--yes", "--accept-eula"];
     timed("undisturbed", || reference.gpusetup_plain(&apply).succeeds());
 
     let (next, over) = (AtomicUsize::new(1), AtomicBool::new(false));

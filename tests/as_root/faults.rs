@@ -38,8 +38,8 @@ struct Served {
 }
 
 impl Served {
-    fn apply(&self) -> [&str; 3] {
-        ["apply", text(&self.plan), "--yes"]
+    fn apply(&self) -> [&str; 4] {
+        ["apply", text(&self.plan), "--yes", "--accept-eula"]
     }
 }
 
@@ -288,8 +288,11 @@ fn a_file_that_not_even_root_may_change_and_a_user_who_is_not_root() {
     }
     let host = bench.host();
     fs::copy(env!("CARGO_BIN_EXE_gpusetup"), host.path("/run/gpusetup")).expect("copied");
-    let said =
-        machine("chroot", &["--userspec=65534:65534", text(&host.root()), "/run/gpusetup", "apply", "--yes"]).exits(5);
+    let said = machine(
+        "chroot",
+        &["--userspec=65534:65534", text(&host.root()), "/run/gpusetup", "apply", "--yes", "--accept-eula"],
+    )
+    .exits(5);
     assert!(said.err.contains("only root"), "{}", said.err);
     bench.is_untouched(&host);
 }
@@ -338,7 +341,7 @@ fn packages_are_fetched_by_the_callers_proxy() {
     let steps = vec![short::step(StepId::Prerequisites, vec![short::packages(&["short"])])];
     let plan = short::saved(folder.path(), &short::plan(&host, steps));
     let proxy = [("http_proxy", "http://127.0.0.1:9")];
-    let said = ends(host.gpusetup_starts_with(&["apply", text(&plan), "--yes"], &proxy), &[6], SOON);
+    let said = ends(host.gpusetup_starts_with(&["apply", text(&plan), "--yes", "--accept-eula"], &proxy), &[6], SOON);
     // Nobody listens there, which is what shows that it was asked.
     let log = host.ask("cat /var/log/gpusetup/*/* /var/log/gpusetup/*.log 2>/dev/null || true");
     assert!(log.contains("127.0.0.1:9"), "{log}\n{}", said.err);
@@ -375,7 +378,7 @@ fn a_dependency_that_is_named_to_apt_stays_one_after_a_rollback() {
     let automatic = host.ask("apt-mark showauto");
     let steps = vec![short::step(StepId::Prerequisites, vec![short::packages(&["short", "slow"])])];
     let plan = short::saved(folder.path(), &short::plan(&host, steps));
-    host.gpusetup_plain(&["apply", text(&plan), "--yes"]).succeeds();
+    host.gpusetup_plain(&["apply", text(&plan), "--yes", "--accept-eula"]).succeeds();
     assert_eq!(host.ask("apt-mark showmanual short slow"), "short\nslow", "apt marks whatever is named to it");
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(host.ask("apt-mark showauto"), automatic);

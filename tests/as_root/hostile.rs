@@ -60,11 +60,11 @@ const ROUNDS_IN_FULL: usize = 10_000;
 fn scenarios(bench: &Bench) -> Vec<Scenario> {
     const TREE: [&str; 2] = ["--root", "{}/tree"];
     const WRITES: [&str; 5] = ["--root", "{}/tree", "--yes", "--lock-timeout", "0"];
-    let applied = ["apply", "{}/in/plan.json", "--offline"];
+    let applied = ["apply", "{}/in/plan.json", "--accept-eula", "--offline"];
     let fresh = &bench.host;
     let after = |what: &[&str], code| bench.after(fresh, &[what, &WRITES].concat(), code);
-    let (done, failed) = (after(&applied, 0), after(&["apply", "{}/in/fail.json", "--offline"], 7));
-    let waiting = after(&["apply", "{}/in/reboot.json", "--offline", "--reboot", "external"], 0)
+    let (done, failed) = (after(&applied, 0), after(&["apply", "{}/in/fail.json", "--accept-eula", "--offline"], 7));
+    let waiting = after(&["apply", "{}/in/reboot.json", "--accept-eula", "--offline", "--reboot", "external"], 0)
         .with("tree/proc/sys/kernel/random/boot_id", "22222222-2222-2222-2222-222222222222\n")
         .with("tree/var/lib/gpusetup/gpusetup", "a copy of the program");
     let reads = |name, what: &[&'static str], host: &model::Model| Scenario {
@@ -87,8 +87,12 @@ fn scenarios(bench: &Bench) -> Vec<Scenario> {
         writes("doctor --fix", &["doctor", "--fix"], &done),
         writes("apply", &applied, fresh),
         writes("apply again", &applied, &failed),
-        writes("apply, with a reboot", &["apply", "{}/in/reboot.json", "--offline", "--reboot", "external"], fresh),
-        writes("apply, from a bundle", &["apply", "--bundle", "{}/in/bundle"], fresh),
+        writes(
+            "apply, with a reboot",
+            &["apply", "{}/in/reboot.json", "--accept-eula", "--offline", "--reboot", "external"],
+            fresh,
+        ),
+        writes("apply, from a bundle", &["apply", "--accept-eula", "--bundle", "{}/in/bundle"], fresh),
         writes("resume", &["resume"], &waiting),
         writes("resume what failed", &["resume"], &failed),
         writes("rollback", &["rollback"], &done),

@@ -31,7 +31,7 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
     let base = Host::new("killed-base");
     short::offer(&base, &[short::deb("short", "sleep 0.1; echo configured >/etc/short; sleep 0.1")]);
     let plan = short::saved(folder.path(), &short::plan(&base, short::steps(&server, &archive, "short")));
-    let apply = ["apply", text(&plan), "--yes"];
+    let apply = ["apply", text(&plan), "--yes", "--accept-eula"];
 
     // As many at once as there will be then, so that they take as long.
     let alike: Vec<_> = (0..workers()).map(|n| base.clone_as(&format!("killed-alike-{n}"))).collect();

@@ -60,19 +60,19 @@ fn another_driver_than_the_planned_one_is_not_installed() {
     // The lists are as new as the packages, and then there are none: both are seen before the driver comes.
     offer(&host, &names, &[NEW]);
     let before = host.ask("dpkg-query -W");
-    let said = host.gpusetup_plain(&["apply", text(&file), "--yes"]);
+    let said = host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]);
     assert_eq!(said.code, Some(5), "{said:?}");
     for part in ["535.261.03", "535.309.01", "gpusetup plan"] {
         assert!(said.err.contains(part), "{part}: {said:?}");
     }
     assert_eq!(host.ask("dpkg-query -W"), before, "nothing was changed");
     host.ask("rm -r /var/lib/apt/lists; mkdir -p /var/lib/apt/lists/partial");
-    let said = host.gpusetup_plain(&["apply", text(&file), "--yes"]);
+    let said = host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]);
     assert!(said.code == Some(5) && said.err.contains("535.309.01"), "{said:?}");
     assert_eq!(version().trim(), "");
     // A plan that is made again is for what is there; its packages have no kernel module in them.
     host.gpusetup_plain(&[&plan[..], &["--out", text(&file)]].concat()).succeeds();
-    assert_eq!(host.gpusetup_plain(&["apply", text(&file), "--yes"]).code, Some(8));
+    assert_eq!(host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]).code, Some(8));
     assert_eq!(version().trim(), format!("installed {NEW}"));
 }
 
@@ -86,7 +86,7 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
     let plan = ["plan", "--gpu", "t4", "--profile", "driver", "--json"];
     let by_packages = [&plan[..], &["--method", "packages", "--driver", "535"]].concat();
     let locked = [&plan[..], &["--locked", text(&file)]].concat();
-    let apply = ["apply", "--gpu", "t4", "--profile", "driver", "--yes", "--locked", text(&file)];
+    let apply = ["apply", "--gpu", "t4", "--profile", "driver", "--yes", "--accept-eula", "--locked", text(&file)];
     let first = Host::new("locked");
     let names = wanted(&first.gpusetup_plain(&by_packages).succeeds().json());
     let version = |host: &Host, name: &str| {

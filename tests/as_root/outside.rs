@@ -27,7 +27,7 @@ fn nothing_is_written_outside_of_the_tree() {
     let host = Host::new("outside");
     short::offer(&host, &[short::deb("short", ":")]);
     let plan = short::saved(folder.path(), &short::plan(&host, short::steps(&server, &archive, "short")));
-    for arguments in [&["apply", text(&plan), "--yes"][..], &["rollback", "--yes"]] {
+    for arguments in [&["apply", text(&plan), "--yes", "--accept-eula"][..], &["rollback", "--yes"]] {
         let trace = tempfile::tempdir().expect("a temporary folder");
         let file = trace.path().join("of");
         // A file for each process, and every descriptor with its path.
@@ -80,7 +80,7 @@ fn what_is_mounted_in_a_folder_stays() {
     let remove = Operation::Remove(Remove { path: "/usr/local/cuda-9.9".into() });
     let plan = short::saved(folder.path(), &short::plan(&host, vec![short::step(StepId::RemoveCuda, vec![remove])]));
     machine("mount", &["--bind", text(&precious), text(&place)]).succeeds();
-    let said = host.gpusetup_plain(&["apply", text(&plan), "--yes"]).exits(7);
+    let said = host.gpusetup_plain(&["apply", text(&plan), "--yes", "--accept-eula"]).exits(7);
     assert!(said.err.contains("is mounted on") && said.err.contains("a b'"), "{}", said.err);
     assert!(precious.join("f").exists() && place.join("f").exists());
     machine("umount", &[text(&place)]).succeeds();

@@ -358,7 +358,8 @@ fn bundles_install_the_whole_stack_without_a_network() {
 
     bench().requests();
     let offline = |arguments: &[&str]| host.gpusetup_under(&["unshare", "--net"], arguments);
-    let apply = ["apply", "--yes", "--bundle", &packed, "--bundle-key", &public, "--lock-timeout", "1"];
+    let apply =
+        ["apply", "--yes", "--accept-eula", "--bundle", &packed, "--bundle-key", &public, "--lock-timeout", "1"];
     // Stopped once everything is here: from there on the bundle is needed no more.
     let said = timed("apply, as far as the lock", || while_locked(&host, || offline(&apply)));
     assert!(said.exits(6).err.contains("/var/lib/dpkg/lock-frontend"));
@@ -442,7 +443,7 @@ fn bundle_of_rpms(manager: &str, os_release: &str, repositories: &str) {
     assert_eq!(offers.keys().collect::<Vec<_>>(), ["cpp", "gcc", "gcc-c++", "glibc-devel", "make"]);
     let offline = |arguments: &[&str]| host.gpusetup_under(&["unshare", "--net"], arguments);
     // These packages hold no compiler, and that is noticed.
-    let said = timed("apply", || offline(&["apply", "--yes", "--bundle", text(&bundle)]).exits(8));
+    let said = timed("apply", || offline(&["apply", "--yes", "--accept-eula", "--bundle", text(&bundle)]).exits(8));
     assert!(said.err.contains("g++ is missing"), "{}", said.err);
     let installed = || host.ask("rpm -qa --qf '%{NAME}\\n' | sort | xargs");
     assert_eq!(installed(), "base cpp gcc gcc-c++ glibc-devel make");
@@ -534,7 +535,8 @@ fn refusals_leave_no_trace() {
     bench().requests();
     let database = tempfile::tempdir().expect("a temporary directory");
     other_sum(&bench().database, database.path(), NEW_RUNFILE);
-    let mut arguments = vec!["apply", "--yes", "--root", text(&root), "--database", text(database.path())];
+    let mut arguments =
+        vec!["apply", "--yes", "--accept-eula", "--root", text(&root), "--database", text(database.path())];
     arguments.extend(TOOLKIT);
     let said = gpusetup(arguments).exits(10);
     assert!(said.err.contains(NEW_RUNFILE), "{}", said.err);
@@ -621,7 +623,7 @@ fn user_data_is_what_cloud_init_takes() {
 
 /// Applies without a question.
 fn apply(host: &Host, request: &[&str]) -> host::Said {
-    let mut arguments = vec!["apply", "--yes"];
+    let mut arguments = vec!["apply", "--yes", "--accept-eula"];
     arguments.extend(request);
     host.gpusetup(&arguments)
 }

@@ -105,7 +105,7 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
         gpusetup([*verb, "--root", text(&root), "--database", text(database)].into_iter().chain(rest.iter().copied()))
     };
     let wish = ["--profile", "driver", "--method", "repository", "--mirror", &server.url];
-    let apply = |database: &Path| call(database, &[&["apply", "--yes"], &wish[..]].concat());
+    let apply = |database: &Path| call(database, &[&["apply", "--yes", "--accept-eula"], &wish[..]].concat());
     let packages = || host.ask("dpkg-query -W");
 
     // The key's file is another key: refused before the first change.
@@ -197,7 +197,7 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     gpusetup([&make[..], &["--database", text(&both), "--mirror", &server.url]].concat()).succeeds();
     drop(server);
     host.ask("rm -rf /var/cache/gpusetup");
-    let said = gpusetup(["apply", "--root", text(&root), "--bundle", text(&bundle), "--yes"]);
+    let said = gpusetup(["apply", "--root", text(&root), "--bundle", text(&bundle), "--yes", "--accept-eula"]);
     assert_eq!(said.code, Some(8), "{said:?}");
     assert_eq!(version(&host, "libcuda1"), "595.99.99-1");
     assert_eq!(host.ask(OURS).lines().count(), 4, "two keys, a source and its preferences");

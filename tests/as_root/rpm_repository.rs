@@ -329,7 +329,9 @@ impl Site {
     /// To the branch before, from there to this one, and back by a rollback.
     fn changes_the_branch(&self, system: &System, before: &System, new: &str) {
         self.publish(before.old, &(before.packages)(&self.host, before.old));
-        let to = |branch: &str| self.call(&["apply", "--yes", "--profile", "driver", "--driver", branch]).succeeds();
+        let to = |branch: &str| {
+            self.call(&["apply", "--yes", "--accept-eula", "--profile", "driver", "--driver", branch]).succeeds()
+        };
         to(before.branch);
         self.is_sound(before, before.old);
         to(system.branch);
@@ -349,7 +351,7 @@ impl Site {
         let installs = installs(&first, "install-driver");
         assert!(system.named.iter().all(|name| installs.iter().any(|installed| installed == name)), "{installs:?}");
         self.has(system, &[system.old], system.old);
-        let apply = [&["apply", "--yes"], &wish[..]].concat();
+        let apply = [&["apply", "--yes", "--accept-eula"], &wish[..]].concat();
         self.refuses_other_keys(&apply);
 
         self.call(&apply).succeeds();
@@ -384,7 +386,7 @@ impl Site {
         gpusetup([&make[..], &["--database", text(&self.database), "--mirror", &url]].concat()).succeeds();
         self.server = None;
         self.host.ask("rm -rf /var/cache/gpusetup /srv/base");
-        self.call(&["apply", "--bundle", text(&bundle), "--yes"]).succeeds();
+        self.call(&["apply", "--bundle", text(&bundle), "--yes", "--accept-eula"]).succeeds();
         self.is_sound(system, &new);
     }
 }
@@ -469,7 +471,9 @@ fn with_secure_boot_sles_15_gets_the_modules_that_suse_signs() {
         all.sort();
         all
     };
-    let apply = |more: &[&str]| site.call(&[&["apply", "--yes", "--profile", "driver"], more].concat()).succeeds();
+    let apply = |more: &[&str]| {
+        site.call(&[&["apply", "--yes", "--accept-eula", "--profile", "driver"], more].concat()).succeeds()
+    };
     apply(&[]);
     assert_eq!(site.installed(), installed("580.82.07"));
     site.host.ask(&format!("{} >&2", SUSE.update));

@@ -70,9 +70,9 @@ case $boot in
     cp /modules/unsigned.ko /modules/ours.ko
     try insmod /modules/unsigned.ko
     try gpusetup facts --json
-    try gpusetup apply /plan.json --unattended --reboot never
+    try gpusetup apply /plan.json --unattended --accept-eula --reboot never
     ls /var/lib/dkms | wc -l
-    try gpusetup apply /plan.json --yes --reboot never
+    try gpusetup apply /plan.json --yes --accept-eula --reboot never
     ls -l /var/lib/dkms
     try gpusetup status --wait
     try mokutil --test-key /var/lib/dkms/mok.pub
@@ -141,11 +141,11 @@ fn a_machine_with_secure_boot_takes_the_module_after_somebody_came_to_the_consol
     assert!(trusted.contains(&&"Microsoft Corporation UEFI CA 2011".into()), "{trusted:?}");
     assert!(trusted.contains(&&"Debian Secure Boot CA".into()), "{trusted:?}");
 
-    let (unattended, status) = answer(&said, 1, "gpusetup apply /plan.json --unattended --reboot never");
+    let (unattended, status) = answer(&said, 1, "gpusetup apply /plan.json --unattended --accept-eula --reboot never");
     assert!(status == 5 && unattended.contains("GS301"), "{unattended}");
     let (_, after) = said.split_once(unattended).expect("it is in it");
     assert_eq!(after.lines().nth(1).map(str::trim), Some("0"), "no key was made");
-    let (attended, status) = answer(&said, 1, "gpusetup apply /plan.json --yes --reboot never");
+    let (attended, status) = answer(&said, 1, "gpusetup apply /plan.json --yes --accept-eula --reboot never");
     assert!(status == 5 && attended.contains("Enroll MOK") && attended.contains("one-time password"), "{attended}");
     let key = said.lines().find(|line| line.contains(" mok.key")).expect("a key");
     assert!(key.starts_with("-rw-------"), "{key}");

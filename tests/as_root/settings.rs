@@ -43,7 +43,7 @@ fn updates_are_held_and_units_enabled_until_they_are_rolled_back() {
     let (settings, mig) = (planned_step(StepId::GpuSettings), planned_step(StepId::Mig));
     let saved = |steps| short::saved(folder.path(), &Plan { steps, ..planned.clone() });
     let file = saved(vec![short::step(StepId::Updates, vec![hold(true)]), mig, settings]);
-    host.gpusetup_plain(&["apply", text(&file), "--yes"]).succeeds();
+    host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]).succeeds();
     assert_eq!(held(), ["libnvidia-test", "linux-headers-test", "linux-image-test"]);
     // Their programs, which the driver and a package of gpusetup bring.
     host.ask("for program in nvidia-smi gpusetup; do cp /bin/true /usr/bin/$program; done");
@@ -52,13 +52,13 @@ fn updates_are_held_and_units_enabled_until_they_are_rolled_back() {
         let said = host.sh(&format!("systemd-analyze verify /etc/systemd/system/{unit}")).succeeds();
         assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""), "{unit}");
     }
-    host.gpusetup_plain(&["apply", text(&file), "--yes"]).succeeds();
+    host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]).succeeds();
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(held(), ["linux-headers-test"]);
     assert_eq!(host.ask(&format!("systemctl is-enabled {UNIT} 2>/dev/null || true")).trim(), "not-found");
 
     let file = saved(vec![short::step(StepId::Updates, vec![hold(false)])]);
-    host.gpusetup_plain(&["apply", text(&file), "--yes"]).succeeds();
+    host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]).succeeds();
     assert_eq!(held(), [""; 0]);
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(held(), ["linux-headers-test"]);

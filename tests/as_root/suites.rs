@@ -109,7 +109,12 @@ fn has_its_driver(suite: &str, base: &Path, version: &str) {
     assert!(host.ask(&image).contains("etc/modprobe.d/gpusetup-nouveau.conf"));
     host.reboots();
     assert_eq!(failed(&host), [""; 0]);
-    assert!(host.gpusetup(&[&["apply", "--yes"], DRIVER].concat()).succeeds().out.contains("Nothing to do"));
+    assert!(
+        host.gpusetup(&[&["apply", "--yes", "--accept-eula"], DRIVER].concat())
+            .succeeds()
+            .out
+            .contains("Nothing to do")
+    );
     host.gpusetup(&["uninstall", "--yes"]).succeeds();
     let left: &[&str] = if suite == "bullseye" { &[BULLSEYES] } else { &[] };
     is_as_before(&host, &before.root(), left);
@@ -138,7 +143,7 @@ fn runtimes(host: &Host) -> String {
 }
 
 fn apply(host: &Host, request: &[&str]) {
-    host.gpusetup(&[&["apply", "--yes"], request].concat()).succeeds();
+    host.gpusetup(&[&["apply", "--yes", "--accept-eula"], request].concat()).succeeds();
 }
 
 /// What doctor finds to have failed.

@@ -87,7 +87,7 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
     fs::write(folder.join(KEY_FILE), signer.public_key()).expect("written");
     let version = |name: &str| host.ask(&format!("dpkg-query -W -f '${{Version}}' {name} 2>/dev/null || true"));
     let candidate = |name: &str| host.ask(&format!("apt-cache policy {name} | sed -n 's/^  Candidate: //p'"));
-    let apply = || call(&[&["apply", "--yes"], &wish[..]].concat());
+    let apply = || call(&[&["apply", "--yes", "--accept-eula"], &wish[..]].concat());
     let is_there = || {
         assert_eq!(version("cuda-toolkit-13-0"), format!("{release}-1"));
         assert_eq!(host.ask("readlink -f /usr/local/cuda"), "/usr/local/cuda-13.0");
@@ -110,8 +110,11 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
 
     // The driver's source comes and goes beside it, and the key stays for the toolkit's.
     let alone = host.ask(OURS);
-    let driver =
-        [&["apply", "--yes", "--profile", "driver", "--driver", "595", "--method", "repository"], &mirror[..]].concat();
+    let driver = [
+        &["apply", "--yes", "--accept-eula", "--profile", "driver", "--driver", "595", "--method", "repository"],
+        &mirror[..],
+    ]
+    .concat();
     let said = call(&driver);
     assert_eq!((said.code, version("libcuda1").as_str()), (Some(8), "595.58.03-1"), "no kernel module: {said:?}");
     call(&["uninstall", "--driver", "--yes"]).succeeds();
@@ -135,7 +138,7 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
     gpusetup([&make[..], &["--database", text(&known)], &mirror].concat()).succeeds();
     drop(server);
     host.ask("rm -rf /var/cache/gpusetup");
-    let said = gpusetup(["apply", "--root", text(&root), "--bundle", text(&bundle), "--yes"]);
+    let said = gpusetup(["apply", "--root", text(&root), "--bundle", text(&bundle), "--yes", "--accept-eula"]);
     assert!([Some(0), Some(8)].contains(&said.code), "{said:?}");
     is_there();
 }

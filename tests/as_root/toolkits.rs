@@ -26,7 +26,7 @@ const EDITED: &str = "# mine\nif true; then\n  :\nfi\nalias old=/usr/local/cuda-
 fn three_toolkits_compile_and_two_do_after_one_is_removed() {
     let host = installed(&planned()).clone_as("three-toolkits");
     let wish = ["--profile", "toolkit", "--cudnn", "none", "--cuda", "12.4", "--cuda", "11.8", "--cuda", "13.4"];
-    timed("apply", || host.gpusetup(&[&["apply", "--yes"], &wish[..]].concat()).succeeds());
+    timed("apply", || host.gpusetup(&[&["apply", "--yes", "--accept-eula"], &wish[..]].concat()).succeeds());
     assert_eq!(host.ask("readlink /usr/local/cuda"), "cuda-12.4");
     timed("three compile", || SERIES.iter().for_each(|series| compiles(&host, series)));
     let again = host.gpusetup(&[&["plan", "--exit-code"], &wish[..]].concat());

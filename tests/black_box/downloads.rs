@@ -65,7 +65,11 @@ impl Bench {
     /// The command that applies it.
     fn command(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
         let mut command = common::program_as_root();
-        command.arg("apply").arg(self.folder.path().join("plan.json")).args(["--yes", "--root"]).arg(self.tree.path());
+        command
+            .arg("apply")
+            .arg(self.folder.path().join("plan.json"))
+            .args(["--yes", "--accept-eula", "--root"])
+            .arg(self.tree.path());
         command.args(arguments).env("GPUSETUP_SILENCE", "1").envs(environment.iter().copied());
         command.stdin(Stdio::null());
         command
@@ -255,7 +259,10 @@ fn an_endless_file_of_unknown_size_does_not_fill_the_disk() {
         command.args(["--user", "--map-root-user"]);
     }
     command.args(["sh", "-c", ON_A_SMALL_DISK, "sh"]).arg(cache).arg(common::program().get_program()).arg("apply");
-    command.arg(bench.folder.path().join("plan.json")).args(["--yes", "--root"]).arg(bench.tree.path());
+    command
+        .arg(bench.folder.path().join("plan.json"))
+        .args(["--yes", "--accept-eula", "--root"])
+        .arg(bench.tree.path());
     let ran = Ran::of(command.stdin(Stdio::null()).output().expect("unshare runs"));
     assert!(ran.code == 5 && ran.err.contains("its size was not published"), "{} {}{}", ran.code, ran.out, ran.err);
     let free = ran.out.lines().find_map(|line| line.strip_prefix("free ")).expect("printed");

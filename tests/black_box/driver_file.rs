@@ -128,7 +128,7 @@ fn a_licence_token_is_placed_and_shown_nowhere() {
     only.steps[0].operations.truncate(1);
     let saved = tree.path().join("plan.json");
     fs::write(&saved, serde_json::to_string(&only).expect("JSON")).expect("written");
-    let apply = || tree.run(&["apply", &saved.display().to_string(), "--yes"]);
+    let apply = || tree.run(&["apply", &saved.display().to_string(), "--yes", "--accept-eula"]);
     fs::write(&token, "eyJ.changed.since").expect("written");
     let refused = apply();
     assert!(refused.code != 0 && refused.err.contains("changed since the plan was made"), "{}", refused.err);

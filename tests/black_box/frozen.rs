@@ -108,9 +108,9 @@ fn a_plan_is_read_and_refused_for_its_database_only() {
         return;
     }
     let folder = folder();
-    let ran = host().run(&["apply", text(&own("plan.json", folder.path())), "--yes"]);
+    let ran = host().run(&["apply", text(&own("plan.json", folder.path())), "--yes", "--accept-eula"]);
     refused(&ran, 10, [RELEASE.1, RELEASE.0], "gpusetup plan --out FILE");
-    let other = Tree::debian_12().run(&["apply", text(&own("plan.json", folder.path())), "--yes"]);
+    let other = Tree::debian_12().run(&["apply", text(&own("plan.json", folder.path())), "--yes", "--accept-eula"]);
     assert!(other.code == 10 && other.err.contains("for another host"), "{}", other.err);
 }
 
@@ -224,7 +224,12 @@ fn formats_of_a_newer_gpusetup_are_refused_with_what_to_do() {
     if !is_root() {
         return;
     }
-    is_refused(&host().run(&["apply", text(&newer("plan.json")), "--yes"]), 10, "plan", "gpusetup plan --out FILE");
+    is_refused(
+        &host().run(&["apply", text(&newer("plan.json")), "--yes", "--accept-eula"]),
+        10,
+        "plan",
+        "gpusetup plan --out FILE",
+    );
     let tree = failed();
     let journal = tree.path().join("var/lib/gpusetup/journal");
     let content = fs::read_to_string(&journal).expect("text");
@@ -310,7 +315,7 @@ impl Written {
             ("bundle", vec![self.json("bundle/bundle.json")]),
         ];
         if is_root() {
-            self.done(7, &["apply", &plan, "--database", &database, "--yes", "--offline"]);
+            self.done(7, &["apply", &plan, "--database", &database, "--yes", "--accept-eula", "--offline"]);
             let state = |name: &str| self.tree.path().join("var/lib/gpusetup").join(name);
             files.push(("journal", records(&state("journal"))));
             files.push(("result", vec![json(&state("result.json"))]));

@@ -26,6 +26,7 @@ mod compilers;
 mod completions;
 mod components;
 mod configuration;
+mod consent;
 mod container_host;
 mod containers;
 mod database;

@@ -325,7 +325,7 @@ fn no_text_of_a_tree_moves_the_cursor() {
 #[test]
 fn what_others_wrote_of_a_run_is_one_message() {
     let tree = host();
-    let result = tree.run(&["apply", "--profile", "toolkit", "--cuda", "1.0", "--yes"]);
+    let result = tree.run(&["apply", "--profile", "toolkit", "--cuda", "1.0", "--yes", "--accept-eula"]);
     assert_ne!(result.code, 0);
     let path = tree.path().join("var/lib/gpusetup/result.json");
     let Ok(written) = fs::read_to_string(&path) else { panic!("{}", result.err) };
@@ -466,7 +466,7 @@ fn a_build_without_the_feature_hears_no_hooks() {
 /// `gpusetup` in the tree, as root or as if called by `sudo` of this user.
 fn apply(bench: &Bench, arguments: &[&str], sudo: Option<u32>) -> Ran {
     let mut command = program();
-    command.args(arguments).args(["--yes", "--offline", "--root", text(bench.tree.path())]);
+    command.args(arguments).args(["--yes", "--accept-eula", "--offline", "--root", text(bench.tree.path())]);
     if let Some(uid) = sudo {
         command.env("SUDO_UID", uid.to_string());
     }
@@ -638,7 +638,7 @@ fn a_config_database_or_lock_file_of_another_user_does_not_rule_root() {
 fn a_signal_ends_the_waiting_for_standard_input() {
     let bench = Bench::new();
     let mut child = program()
-        .args(["apply", "--yes", "--lspci", "-", "--root", text(bench.tree.path())])
+        .args(["apply", "--yes", "--accept-eula", "--lspci", "-", "--root", text(bench.tree.path())])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -22,7 +22,7 @@ const NAME: &str = "installed";
 /// A host on which that was applied; the first time it takes as long as that does.
 pub fn installed(planned: &str) -> Kept {
     let install = |host: &Host| {
-        let mut arguments = vec!["apply", "--yes"];
+        let mut arguments = vec!["apply", "--yes", "--accept-eula"];
         arguments.extend(STACK);
         host.gpusetup(&arguments).succeeds();
     };

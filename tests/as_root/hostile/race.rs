@@ -105,7 +105,7 @@ impl Story {
     }
 }
 
-const APPLY: [&str; 7] = ["apply", "--root", "{}/tree", "--yes", "--offline", "--lock-timeout", "0"];
+const APPLY: [&str; 8] = ["apply", "--root", "{}/tree", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"];
 
 fn apply(what: &[&'static str]) -> Vec<&'static str> {
     [&APPLY, what].concat()

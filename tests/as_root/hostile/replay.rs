@@ -65,7 +65,8 @@ pub const ATTACKS: &[Attack] = &[
     attack("R18", "a journal removes the whole tree", journal_removes_all),
 ];
 
-const APPLY: [&str; 8] = ["apply", "{}/in/plan.json", "--root", "{}/tree", "--yes", "--offline", "--lock-timeout", "0"];
+const APPLY: [&str; 9] =
+    ["apply", "{}/in/plan.json", "--root", "{}/tree", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"];
 const ROLLBACK: [&str; 4] = ["rollback", "--yes", "--root", "{}/tree"];
 
 /// A directory that holds the host. Dropping this removes it.
@@ -181,7 +182,7 @@ fn log_of_nobodys(bench: &Bench) -> bool {
     let log = area.tree("var/log/gpusetup/step-1-1.log");
     symlink("/etc/cron.d/evil", &log).expect("linked");
     std::os::unix::fs::lchown(&log, Some(NOBODY), Some(NOBODY)).expect("given");
-    live(&area, &["apply", "/root/plan.json", "--yes", "--offline", "--lock-timeout", "0"]);
+    live(&area, &["apply", "/root/plan.json", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"]);
     area.tree("etc/cron.d/evil").exists()
 }
 
@@ -189,7 +190,17 @@ fn nobodys_bundle(bench: &Bench, make: impl Fn(&Path, &str)) -> bool {
     let area = Area::of(bench, &bench.host);
     let evil = fs::read_to_string(area.path.join("in/evil.json")).expect("there");
     make(&area.path.join("theirs.tar.zst"), &evil);
-    area.run(&["apply", "--bundle", "{}/theirs.tar.zst", "--root", "{}/tree", "--yes", "--lock-timeout", "0"]);
+    area.run(&[
+        "apply",
+        "--bundle",
+        "{}/theirs.tar.zst",
+        "--root",
+        "{}/tree",
+        "--yes",
+        "--accept-eula",
+        "--lock-timeout",
+        "0",
+    ]);
     area.tree(super::bench::EVIL).exists()
 }
 
@@ -211,7 +222,7 @@ fn plan_is_a_pipe(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
     let made = Command::new("mkfifo").arg(area.path.join("in/pipe")).status().expect("mkfifo starts");
     assert!(made.success());
-    let arguments = ["apply", "{}/in/pipe", "--root", "{}/tree", "--yes"];
+    let arguments = ["apply", "{}/in/pipe", "--root", "{}/tree", "--yes", "--accept-eula"];
     let mut running = bench.gpusetup(&area.path, &arguments).stderr(Stdio::null()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_secs(3));
     let pid = rustix::process::Pid::from_child(&running);
@@ -223,7 +234,7 @@ fn program_without_words(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
     let plan = area.plan(vec![run(&[], "")]);
     fs::copy(plan, area.tree("root/plan.json")).expect("copied");
-    live(&area, &["apply", "/root/plan.json", "--yes", "--offline", "--lock-timeout", "0"]).trouble()
+    live(&area, &["apply", "/root/plan.json", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"]).trouble()
         == Some("panicked")
 }
 
@@ -240,7 +251,8 @@ fn deep_path(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
     let path = "/d".repeat(1990);
     area.plan(vec![write_file(&path, "x")]);
-    let apply = ["apply", "{}/in/made.json", "--root", "{}/tree", "--yes", "--offline", "--lock-timeout", "0"];
+    let apply =
+        ["apply", "{}/in/made.json", "--root", "{}/tree", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"];
     area.run(&apply).trouble() == Some("hung")
 }
 
