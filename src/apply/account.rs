@@ -16,12 +16,23 @@ pub struct Account {
     started: String,
     steps: Vec<StepResult>,
     reboot_required: bool,
+    changes: bool,
 }
 
 impl Account {
     /// Of a run that begins now.
     pub fn open() -> Self {
-        Self { fingerprint: None, started: now(), steps: Vec::new(), reboot_required: false }
+        Self { fingerprint: None, started: now(), steps: Vec::new(), reboot_required: false, changes: false }
+    }
+
+    /// The host is about to be changed, or was changed by the run that this one resumes: what comes of it is worth a record.
+    pub fn changes(&mut self) {
+        self.changes = true;
+    }
+
+    /// Whether that was so. A run that ends before is refused: it did nothing.
+    pub fn has_changes(&self) -> bool {
+        self.changes
     }
 
     /// Everything is done, and the driver only works after a reboot.
@@ -62,7 +73,7 @@ impl Account {
                 let waiting = self.steps.iter_mut().filter(|s| s.state == StepState::Failed);
                 waiting.for_each(|s| s.state = StepState::Pending);
             }
-            Ending::Failed | Ending::Interrupted | Ending::RolledBack => {}
+            Ending::Failed | Ending::Refused | Ending::Interrupted | Ending::RolledBack => {}
         }
         let (exit_code, error) = error.map_or((0, None), |(code, text)| (code, Some(text)));
         let result = RunResult {
@@ -83,7 +94,7 @@ impl Account {
 
 /// Leaves the result of a run that has only begun, until it writes its own: one that is killed cannot, and what the last
 /// one came to would be read for its end.
-pub fn begun(on: &System, plan: Option<&Plan>) -> io::Result<()> {
+pub fn provisional(on: &System, plan: Option<&Plan>) -> io::Result<()> {
     let mut account = Account::open();
     if let Some(plan) = plan {
         account.plan(plan);

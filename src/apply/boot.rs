@@ -81,6 +81,11 @@ pub fn go_on_after(on: &System, reboot: &str, sources: &Sources) -> io::Result<(
     on.link(WANTED, Path::new(UNIT))
 }
 
+/// Whether that was arranged.
+pub fn goes_on_after(on: &System) -> bool {
+    on.exists(UNIT)
+}
+
 /// Takes that away again.
 pub fn forget(on: &System) -> io::Result<()> {
     [WANTED, UNIT, PROGRAM].iter().try_for_each(|path| on.remove(path))

@@ -60,7 +60,7 @@ impl<'a> Events<'a> {
             News::Waiting { what, since } if since.is_zero() || since.as_millis() < 400 => {
                 ("waiting", None, Some((*what).to_owned()))
             }
-            News::Waiting { .. } | News::Working { .. } | News::Password(_) => return,
+            News::Begins | News::Waiting { .. } | News::Working { .. } | News::Password(_) => return,
         };
         self.write(Line { event, step, what, ..Line::default() });
     }

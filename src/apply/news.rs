@@ -7,6 +7,8 @@ use std::time::Duration;
 /// What happens, as it happens.
 #[derive(Debug)]
 pub enum News<'a> {
+    /// The first change is about to be made; nothing was refused.
+    Begins,
     /// A step begins.
     Step(&'a Step),
     /// Something of it is done, which took more than a moment: bytes of all, where it is a download or an archive.

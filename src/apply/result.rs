@@ -64,6 +64,10 @@ impl RunResult {
             (Ending::Failed, why) => {
                 format!("the last apply failed ({when}): {}", why.as_deref().unwrap_or("no reason is known"))
             }
+            (Ending::Refused, why) => {
+                let why = why.as_deref().unwrap_or("no reason is known");
+                format!("nothing was applied here yet; an apply was refused before its first change ({when}): {why}")
+            }
         }
     }
 
@@ -83,7 +87,7 @@ impl RunResult {
         let (exit_code, error) = match state {
             Ending::Done | Ending::RebootRequired | Ending::RolledBack => (0, None),
             Ending::NeedsConsole => (BLOCKED, Some(CONSOLE.to_owned())),
-            Ending::Failed => (OPERATION_FAILED, why),
+            Ending::Failed | Ending::Refused => (OPERATION_FAILED, why),
             Ending::Interrupted => (KILLED, Some(UNFINISHED.to_owned())),
         };
         Self {
@@ -120,6 +124,8 @@ pub enum Ending {
     Done,
     /// An operation failed, or something was in the way.
     Failed,
+    /// The run ended before its first change, on a host where nothing was applied before.
+    Refused,
     /// A signal stopped the run.
     Interrupted,
     /// The rest follows after a reboot.
@@ -140,7 +146,7 @@ impl Ending {
     pub fn is_last(self) -> bool {
         match self {
             // Nobody may ever come to the console.
-            Self::Done | Self::Failed | Self::RolledBack | Self::NeedsConsole => true,
+            Self::Done | Self::Failed | Self::Refused | Self::RolledBack | Self::NeedsConsole => true,
             Self::Interrupted | Self::RebootRequired => false,
         }
     }

@@ -1,6 +1,6 @@
 //! Rollback: undoes the last apply, or all of them, newest first; and what a run that was killed had begun.
 
-use super::account::begun;
+use super::account::provisional;
 use super::events::noting;
 use super::journal::{At, Event, Journal, Made};
 use super::news::{News, OnNews};
@@ -84,7 +84,7 @@ pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<S
         journal.note(on, Event::RollingBack { runs })?;
     }
     // Without room for a result, the journal tells how it ended.
-    let _ = begun(on, None);
+    let _ = provisional(on, None);
     let left = take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))?;
     journal.note(on, Event::RolledBack {})?;
     Ok(left)

@@ -1,6 +1,6 @@
 //! Carrying a plan out, operation by operation.
 
-use super::account::{begun, save};
+use super::account::{provisional, save};
 use super::act::{Work, carry_out};
 use super::boot::boot_id;
 use super::config::RunConfig;
@@ -72,6 +72,7 @@ pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> R
     }
     let backups = Backups::new(BACKUPS.into(), journal.intents());
     reserve::make(on, &left)?;
+    tell(&News::Begins);
     begin(on, &mut journal, plan, config.brought.clone()).inspect_err(|_| reserve::give_up(on))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
     let mut work = Work { journal, backups, ahead: Prefetched::default() };
@@ -92,7 +93,7 @@ pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> R
 fn begin(on: &System, journal: &mut Journal, plan: &Plan, packages: Option<PathBuf>) -> Result<(), Failure> {
     journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()), packages })?;
     save(on, PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", PLAN)))?;
-    begun(on, Some(plan)).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", RESULT)))
+    provisional(on, Some(plan)).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", RESULT)))
 }
 
 /// Fetches what is needed, then does step by step what is left of a plan. `reboots`: those that it asked for, each with the boot

@@ -173,7 +173,7 @@ impl<'a> Progress<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::account::{Account, begun};
+    use crate::apply::account::{Account, provisional};
     use crate::apply::sample::plan_of;
     use crate::operation::Operation;
     use crate::operation::Reboot;
@@ -203,7 +203,7 @@ mod tests {
     /// What `status` reports when a run left its provisional result, and these records.
     fn told(events: Vec<Event>) -> RunResult {
         let (on, _dir) = host();
-        begun(&on, Some(&plan())).expect("written");
+        provisional(&on, Some(&plan())).expect("written");
         let mut journal = Journal::open(&on).expect("readable");
         events.into_iter().for_each(|event| journal.note(&on, event).expect("noted"));
         let written = result::status(&on).expect("readable");

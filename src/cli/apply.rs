@@ -124,7 +124,7 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
     writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
         let goes_on = match apply::unfinished(system)? {
             None => idle(options.json, "Nothing to resume."),
-            Some(Unfinished::Rollback) => take_back(&options.run, options.json, system, RollbackScope::Last),
+            Some(Unfinished::Rollback) => take_back(&options.run, options.json, system, account, RollbackScope::Last),
             Some(Unfinished::Apply { .. }) if apply::waits_for_boot(system)? => {
                 return idle(options.json, "The host must boot first; nothing was done.");
             }
@@ -132,6 +132,7 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
                 // What came from a bundle goes on without a network.
                 config.sources.offline |= packages.is_some();
                 config.brought = packages;
+                account.changes();
                 let mut teller = ProgressPrinter::new(options.run.bars(), !options.json);
                 apply::recover(system, &mut |news| teller.tell(news))?;
                 account.plan(&plan);
@@ -154,7 +155,7 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
 
 /// Undoes the last apply.
 pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
-    let ended = writing(&options.host, &options.run, false, |system, _| {
+    let ended = writing(&options.host, &options.run, false, |system, account| {
         if !apply::anything_to_take_back(system, RollbackScope::Last)? {
             forget(system)?;
             let nothing = "Nothing to roll back: gpusetup has applied nothing here, or it was all rolled back.";
@@ -163,7 +164,7 @@ pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
-        take_back(&options.run, options.json, system, RollbackScope::Last)
+        take_back(&options.run, options.json, system, account, RollbackScope::Last)
     });
     if options.json {
         tell_result(&options.host, &ended)?;

@@ -77,7 +77,14 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
     super::print_text(text, look.color, false)
 }
 
-pub fn take_back(options: &RunOptions, json: bool, system: &System, reach: RollbackScope) -> Result<Ended, Problem> {
+pub fn take_back(
+    options: &RunOptions,
+    json: bool,
+    system: &System,
+    account: &mut Account,
+    reach: RollbackScope,
+) -> Result<Ended, Problem> {
+    account.changes();
     let mut teller = ProgressPrinter::new(options.bars(), !json);
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
@@ -142,8 +149,11 @@ pub fn writing_on(
             (Ending::NeedsConsole, Some((Exit::Blocked.code(), result::CONSOLE.to_owned())))
         }
         Ok(Ended::With(state)) => (*state, None),
-        // A request that cannot be is no run: what the last one came to stays to be read.
-        Err(problem) if problem.exit == Exit::Usage => return ended.map(|_| Exit::Done),
+        // A refusal is no run: what the last one came to stays to be read. Where there was none, `status --wait` may wait for this.
+        Err(_) if !account.has_changes() && has_record(&system) => return ended.map(|_| Exit::Done),
+        Err(problem) if !account.has_changes() => {
+            (Ending::Refused, Some((problem.exit.code(), problem.message.clone())))
+        }
         Err(problem) if matches!(problem.exit, Exit::Signal(_)) => {
             (Ending::Interrupted, Some((problem.exit.code(), problem.message.clone())))
         }
@@ -157,6 +167,11 @@ pub fn writing_on(
             .map_err(|e| Problem::new(Exit::StepFailed, format!("cannot reboot the host: {e}")).hint("sudo reboot"))?;
     }
     ended.map(|ended| if matches!(ended, Ended::With(Ending::NeedsConsole)) { Exit::Blocked } else { Exit::Done })
+}
+
+/// Whether the record is that of a run that changed the host, or cannot be read.
+fn has_record(system: &System) -> bool {
+    ended(system).map_or(true, |last| last.is_some_and(|last| last.state != Ending::Refused))
 }
 
 /// Says what a plan warns of, where the plan itself is not shown.
@@ -178,8 +193,11 @@ pub fn begin(
     if options.asks_nothing() {
         tell_warnings(plan);
     }
+    let waits = boot::goes_on_after(system);
     let ended = perform(plan, options, config, system, account, teller);
-    if ended.as_ref().is_err_and(|problem| !matches!(problem.exit, Exit::Signal(_))) {
+    // A refusal does not keep an earlier apply from being resumed.
+    let is_over = account.has_changes() || !waits;
+    if is_over && ended.as_ref().is_err_and(|problem| !matches!(problem.exit, Exit::Signal(_))) {
         forget(system)?;
     }
     ended
@@ -206,8 +224,10 @@ pub fn perform(
     }
     teller.expect(plan);
     let outcome = apply::apply(system, plan, config, &mut |news| {
-        if let News::Step(step) = news {
-            account.begins(step.id);
+        match news {
+            News::Begins => account.changes(),
+            News::Step(step) => account.begins(step.id),
+            _ => {}
         }
         teller.tell(news);
     })?;

@@ -6,7 +6,7 @@ use super::options::{HostOptions, LookOptions, RebootOption, RunOptions, toolkit
 use super::run::{Ended, agreed, begin, propose, show, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::Ending;
-use crate::apply::{self, Failure, RollbackScope};
+use crate::apply::{self, Account, Failure, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{Facts, PathFile, PathFiles, RepositoryUse, container_host, repository_notes};
@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let boots = options.run.reboot == RebootOption::IfNeeded;
     let ended = writing(&options.host, &options.run, boots, |system, account| {
         if by_journal {
-            return undo_all(options, system);
+            return undo_all(options, system, account);
         }
         let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
         apply::recover(system, &mut |news| teller.tell(news))?;
@@ -131,7 +131,7 @@ fn remove_modules(system: &System) -> Result<(), Problem> {
     Ok(())
 }
 
-fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
+fn undo_all(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
     if to_undo(system)?.is_empty() {
         ProgressPrinter::new(false, !options.look.json).end(NOTHING);
         return Ok(Ended::Untouched);
@@ -148,7 +148,7 @@ fn undo_all(options: &Options, system: &System) -> Result<Ended, Problem> {
         ProgressPrinter::new(false, !options.look.json).end("Done: the module files that gpusetup wrote were removed.");
         return Ok(Ended::Untouched);
     }
-    let ended = take_back(&options.run, options.look.json, system, RollbackScope::All)?;
+    let ended = take_back(&options.run, options.look.json, system, account, RollbackScope::All)?;
     remove_modules(system)?;
     say(&format!("downloads stay in {}", options.host.cache.display()));
     Ok(ended)

@@ -79,6 +79,7 @@ impl ProgressPrinter {
             self.told = None;
         }
         match news {
+            News::Begins => {}
             News::Step(step) => {
                 let left = self.left(step.id);
                 self.line(&format!("{}: {}{left}", step.id, step.title));

@@ -201,7 +201,9 @@ fn a_full_disk_is_rolled_back_without_making_room() {
         match applied.as_str() {
             "apply 0" => assert!(status.contains("apply finished"), "{said}"),
             // Refused before its first change, or stopped in the middle.
-            "apply 5" | "apply 7" => assert!(status.contains("failed") || status.contains("applied nothing"), "{said}"),
+            "apply 5" | "apply 7" => {
+                assert!(["failed", "refused", "applied nothing"].iter().any(|word| status.contains(word)), "{said}")
+            }
             _ => panic!("{said}"),
         }
         assert_eq!(lines.collect::<Vec<_>>(), ["rollback 0", "clean"], "{said}");
@@ -294,6 +296,63 @@ fn nothing_that_was_applied_is_said_at_once() {
     let nowhere = tempfile::tempdir().expect("a temporary folder");
     let ran = crate::common::run(&["uninstall", "--dry-run", "--root", nowhere.path().to_str().expect("UTF-8")]);
     assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
+}
+
+#[test]
+fn a_refusal_leaves_the_record_of_the_last_apply() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    let refused: [(&[&str], i32); 8] = [
+        (&["apply", "--profile", "toolkit", "--cuda", "99", "--yes"], 4),
+        (&["apply", "rnd", "--yes"], 2),
+        (&["apply", "--bundle", "rnd", "--yes"], 2),
+        (&["apply", "--gpu", "nosuch", "--yes"], 2),
+        (&["apply", "--profile", "toolkit"], 2),
+        (&["apply", "--profile", "toolkit", "--yes"], 2),
+        (&["apply", "--profile", "toolkit", "--unattended"], 2),
+        (&["apply", "--profile", "toolkit", "--yes", "--accept-eula", "--offline"], 5),
+    ];
+    // On a new host, whoever waits for the first apply hears how it ended; the next refusal replaces that.
+    for (arguments, code) in refused {
+        let ran = bench.tree.run(arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
+        let waited = bench.tree.run(&["status", "--wait", "--timeout", "1", "--json"]);
+        assert_eq!(waited.code, code, "{arguments:?}: {}", waited.err);
+        let result: serde_json::Value = serde_json::from_str(&waited.out).expect("JSON");
+        assert_eq!(crate::schema::mistakes("result.json", &result), [""; 0]);
+        assert_eq!((&result["state"], &result["exit_code"]), (&"refused".into(), &code.into()), "{arguments:?}");
+        assert!(!bench.state("journal").exists());
+    }
+    assert!(
+        bench.status().out.starts_with("nothing was applied here yet; an apply was refused"),
+        "{}",
+        bench.status().out
+    );
+    assert_eq!(bench.apply().code, 0);
+    let kept = || ["result.json", "journal", "plan.json"].map(|file| fs::read(bench.state(file)).expect("there"));
+    let before = kept();
+    for (arguments, code) in refused {
+        assert_eq!(bench.tree.run(arguments).code, code, "{arguments:?}");
+        assert_eq!(kept(), before, "{arguments:?}");
+        let waited = bench.tree.run(&["status", "--wait", "--timeout", "1"]);
+        assert!(waited.code == 0 && waited.out.contains("apply finished"), "{arguments:?}: {}", waited.out);
+    }
+}
+
+#[test]
+fn a_refusal_leaves_what_resumes_an_earlier_apply() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    assert_eq!(bench.apply().code, 0);
+    let unit = "etc/systemd/system/gpusetup-resume.service";
+    bench.tree.write(unit, "of the apply that waits for a reboot\n");
+    let offline = ["apply", "--profile", "toolkit", "--yes", "--accept-eula", "--offline", "--reboot", "if-needed"];
+    assert_eq!(bench.tree.run(&offline).code, 5);
+    assert!(bench.tree.path().join(unit).exists());
 }
 
 #[test]
