@@ -32,7 +32,7 @@ pub use news::{News, OnNews};
 pub use originals::originals;
 pub use preflight::not_in_cache;
 pub use rollback::{RollbackScope, anything_to_take_back, recover, rollback, to_take_back};
-pub use run::{Outcome, Unfinished, apply, unfinished, waits_for_boot};
+pub use run::{Outcome, Unfinished, apply, begun, unfinished, waits_for_boot};
 pub use status::status;
 pub use unused::{Pruned, Unused, UnusedKind, remove_unused, unused};
 

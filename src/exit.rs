@@ -37,13 +37,19 @@ pub enum Exit {
 pub const EXITS: [(Exit, &str); 14] = [
     (Exit::Done, "done; nothing to do; healthy; or the user said no"),
     (Exit::Unexpected, "unexpected internal or I/O error"),
-    (Exit::Usage, "usage error (unknown names and typos included), or a question that needs a terminal (use --yes, and --accept-eula for NVIDIA's licences)"),
+    (
+        Exit::Usage,
+        "usage error (unknown names and typos included), or a question that needs a terminal (use --yes, and --accept-eula for NVIDIA's licences)",
+    ),
     (Exit::Pending, "plan --exit-code: changes are pending"),
     (
         Exit::NothingFits,
         "no compatible combination, or an unsupported GPU, system, architecture or kernel: the message names the facts that conflict",
     ),
-    (Exit::Blocked, "manual action is required first: Secure Boot, mixed installs, a busy device, disk space"),
+    (
+        Exit::Blocked,
+        "manual action is required first: Secure Boot, mixed installs, a busy device, disk space; or a plan or lock file was made for another host",
+    ),
     (Exit::Later, "try again later: a lock is held, or the network is unavailable"),
     (
         Exit::StepFailed,

@@ -682,6 +682,11 @@ impl Facts {
         self.gpus.is_empty() && !unseen
     }
 
+    /// Whether they describe a new installation of a system (`--os`), and no host was looked at.
+    pub fn is_stock(&self) -> bool {
+        !self.machine.is_tree && self.machine.boot_id.is_none() && self.space.is_empty()
+    }
+
     /// Whether this is a laptop with a GPU of another vendor beside NVIDIA's.
     pub fn is_hybrid(&self) -> bool {
         self.machine.portable && !self.gpus.is_empty() && !self.other_gpus.is_empty()

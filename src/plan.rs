@@ -26,6 +26,7 @@ mod module_options;
 mod needed;
 mod needs;
 mod nouveau;
+mod other_host;
 mod other_toolkits;
 mod path_lines;
 mod prerequisites;
@@ -58,6 +59,7 @@ pub use mig::{
 };
 pub use mixed::{has_runfile, keep_one_driver};
 pub use needs::Demand;
+pub use other_host::{Begun, OtherHost};
 pub use other_toolkits::{before_default, default_first};
 pub use prerequisites::kernel_packages;
 pub use read::PlanError;

@@ -6,7 +6,7 @@ use crate::host::{Facts, PathFiles, SystemId, add_offers, offered_by};
 use crate::ids::RuleId;
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
-use crate::plan::{Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair, switch};
+use crate::plan::{Begun, Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair, switch};
 use crate::resolve::{Conflict, ConflictKind, Request, summary, with_companions};
 use crate::system::System;
 use crate::version::{CudaVersion, Requirement};
@@ -24,6 +24,8 @@ pub struct Planner<'a> {
     pub lock: Option<&'a LockFile>,
     /// Mirrors of NVIDIA's servers.
     pub mirrors: Option<&'a Mirrors>,
+    /// The newest apply of the host: a plan in a bundle that it carried out is still for this host.
+    pub begun: Option<&'a Begun>,
 }
 
 /// A plan, and notes on how it was made.
@@ -81,7 +83,7 @@ enum InBundle {
 impl<'a> Planner<'a> {
     /// A planner with only the database.
     pub fn new(database: &'a Database) -> Self {
-        Self { database, repositories: None, bundle: None, lock: None, mirrors: None }
+        Self { database, repositories: None, bundle: None, lock: None, mirrors: None, begun: None }
     }
 
     /// The plan for a host.
@@ -194,7 +196,9 @@ impl<'a> Planner<'a> {
 
     fn in_bundle(&self, bundle: &Bundle, facts: &Facts) -> Result<InBundle, PlanningError> {
         let plans = bundle.plans()?;
-        let fits = |plan: &Plan| plan.database.sha256 == self.database.sha256 && plan.is_for(facts);
+        let fits = |plan: &Plan| {
+            plan.database.sha256 == self.database.sha256 && plan.is_for(facts, self.database, self.begun).is_ok()
+        };
         let fitting: Vec<_> = plans.iter().filter(|(_, plan)| fits(plan)).collect();
         match fitting.as_slice() {
             [(_, plan)] => return Ok(InBundle::Plan(Box::new(plan.clone()))),

@@ -19,7 +19,7 @@ use crate::host::firmware::enrolment;
 use crate::operation::undo::Backups;
 use crate::operation::{Download, Operation, Reboot, Run, Standing};
 use crate::paths::{BACKUPS, PLAN, RESULT};
-use crate::plan::{Plan, State, StepId};
+use crate::plan::{Begun, Plan, State, StepId};
 use crate::sum::sha256;
 use crate::system::System;
 use std::path::{Path, PathBuf};
@@ -258,6 +258,16 @@ pub fn unfinished(on: &System) -> Result<Option<Unfinished>, Failure> {
         plan: Box::new(open.plan.clone()),
         packages: open.packages.map(Path::to_owned),
     }))
+}
+
+/// The last apply that was not rolled back, whether it came to its end or not.
+///
+/// # Errors
+///
+/// If the journal cannot be read.
+pub fn begun(on: &System) -> Result<Option<Begun>, Failure> {
+    let begun = |newest: Apply| Begun { plan: newest.plan.clone(), left: what_is_left(newest.plan, &newest.done) };
+    Ok(Journal::open(on)?.newest_apply().map(begun))
 }
 
 /// Whether the host has still to boot before the last apply can go on.

@@ -10,7 +10,7 @@ use super::options::{
 use super::run::{Ended, agreed, begin, consents, ended, forget, perform, propose, take_back, tell_result, writing};
 use super::{Problem, mig, say};
 use crate::apply::result::{Ending, RunResult};
-use crate::apply::{self, Account, Failure, RollbackScope, Unfinished};
+use crate::apply::{self, Account, Failure, RollbackScope, RunConfig, Unfinished};
 use crate::bundle::Bundle;
 use crate::causes;
 use crate::compat::Database;
@@ -18,7 +18,7 @@ use crate::exit::Exit;
 use crate::host::{Facts, gpu_states};
 use crate::ids::CheckId;
 use crate::paths::LOGS;
-use crate::plan::{Plan, why_reboot};
+use crate::plan::{Begun, Plan, why_reboot};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
 use crate::system::{System, input};
@@ -133,14 +133,8 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
                 config.sources.offline |= packages.is_some();
                 config.brought = packages;
                 account.changes();
-                let mut teller = ProgressPrinter::new(options.run.bars(), !options.json);
-                apply::recover(system, &mut |news| teller.tell(news))?;
                 account.plan(&plan);
-                let plan = match config.sources.mirrors.is_empty() {
-                    true => *plan,
-                    false => plan.fetched_from(&config.sources.mirrors, options.host.database()?),
-                };
-                perform(&plan, &options.run, config, system, account, &mut teller)
+                go_on_with(*plan, options, config, system, account)
             }
         };
         // Whatever came of it, nothing of this waits for the next boot; but what the network or a lock kept from it does.
@@ -151,6 +145,40 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
         }
         goes_on
     })
+}
+
+/// Resumes an apply, if this is still the host that its plan was made for.
+fn go_on_with(
+    plan: Plan,
+    options: &ResumeOptions,
+    config: RunConfig,
+    system: &System,
+    account: &mut Account,
+) -> Result<Ended, Problem> {
+    let database = options.host.database()?;
+    let (facts, _) = look(&options.host, database)?;
+    plan.is_for(&facts, database, apply::begun(system)?.as_ref()).map_err(|other| {
+        Problem::of_other_host("the plan of the interrupted apply", &other)
+            .attempt("sudo gpusetup rollback  # undoes what was done so far")
+            .attempt(format!("sudo gpusetup apply {}", on_this_host(&plan, &facts)).trim_end())
+    })?;
+    let mut teller = ProgressPrinter::new(options.run.bars(), !options.json);
+    apply::recover(system, &mut |news| teller.tell(news))?;
+    let plan = match config.sources.mirrors.is_empty() {
+        true => plan,
+        false => plan.fetched_from(&config.sources.mirrors, database),
+    };
+    perform(&plan, &options.run, config, system, account, &mut teller)
+}
+
+/// The options that request the same on this host.
+fn on_this_host(plan: &Plan, facts: &Facts) -> String {
+    let mut request = plan.request.clone();
+    if !facts.gpus.is_empty() {
+        request.assumed_gpus.clear();
+    }
+    request.leave_out.retain(|address| facts.gpus.iter().any(|gpu| gpu.address == *address));
+    request.options()
 }
 
 /// Undoes the last apply.
@@ -180,8 +208,9 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let database = database(&options.host, config.bundle.as_deref())?;
     options.request.accepts(database)?;
     let (facts, assumed) = look(&options.host, database)?;
+    let begun = apply::begun(system)?;
     let plan = match &options.plan {
-        Some(path) => plan_in_file(path, options, config.bundle.as_deref(), database, &facts)?
+        Some(path) => plan_in_file(path, options, config.bundle.as_deref(), database, &facts, begun.as_ref())?
             .fetched_from(&config.sources.mirrors, database),
         None => {
             let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
@@ -190,6 +219,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 bundle: config.bundle.as_deref(),
                 lock: locked.file(),
                 mirrors: Some(&config.sources.mirrors),
+                begun: begun.as_ref(),
                 ..Planner::new(database)
             };
             let machine = facts.machine.kind;
@@ -268,24 +298,31 @@ fn plan_in_file(
     bundle: Option<&Bundle>,
     database: &Database,
     facts: &Facts,
+    begun: Option<&Begun>,
 ) -> Result<Plan, Problem> {
     let in_bundle = bundle.filter(|_| input::metadata(path).is_none());
     let plan = match in_bundle.map(|bundle| named(bundle, path)).transpose()?.flatten() {
         Some(plan) => plan,
         None => read_plan(path, &options.trust.trust()?)?,
     };
-    // A plan for assumed GPUs says nothing of the host's own.
-    let is_for_host = !plan.request.assumed_gpus.is_empty() || plan.is_for(facts);
-    let refused = |why: String| {
-        Problem::integrity(format!("{} was made {why}", path.display()))
-            .hint("make a new one here: gpusetup plan --out FILE")
-    };
-    if !is_for_host {
-        return Err(refused("for another host".to_owned()));
-    }
+    let name = path.display().to_string();
+    plan.is_for(facts, database, begun).map_err(|other| {
+        let host = options.host.again(&StockOptions::default(), None);
+        let parts = ["gpusetup plan".to_owned(), host, on_this_host(&plan, facts), "--out FILE".to_owned()];
+        let command: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Problem::of_other_host(&name, &other).attempt(command.join(" "))
+    })?;
     if plan.database.sha256 != database.sha256 {
         let (made, ours) = (&plan.database.version, &database.version);
-        return Err(refused(format!("with another database ({made}, by gpusetup {}); this one is {ours}", plan.tool)));
+        let sentence =
+            format!("{name} was made with another database ({made}, by gpusetup {}); this one is {ours}", plan.tool);
+        return Err(Problem::integrity(sentence).hint("make a new one here: gpusetup plan --out FILE"));
+    }
+    if plan.assumes_gpus() && facts.gpus.is_empty() {
+        say(&format!(
+            "note: this host has no NVIDIA GPU; {name} was made for one that was assumed: {}",
+            plan.gpu_names()
+        ));
     }
     Ok(plan)
 }

@@ -91,11 +91,16 @@ impl Locked {
 fn refused(path: &Path, e: &LockError) -> Problem {
     let exit = match e {
         LockError::Malformed(_) | LockError::Schema(_) => Exit::Usage,
-        LockError::OtherSystem { .. } | LockError::Gone(_) => Exit::NothingFits,
+        LockError::OtherHost(_) => Exit::Blocked,
+        LockError::Gone(_) => Exit::NothingFits,
         LockError::Altered(_) => Exit::Integrity,
     };
-    let problem = Problem::new(exit, format!("the lock file {}: {e}", path.display()));
+    let name = format!("the lock file {}", path.display());
+    let problem = Problem::new(exit, format!("{name}: {e}"));
     match e {
+        LockError::OtherHost(other) => {
+            Problem::of_other_host(&name, other).attempt("gpusetup plan --lock FILE  # makes one on this host")
+        }
         LockError::Schema(_) => problem.hint("write one with this gpusetup: gpusetup plan --lock FILE"),
         _ => problem,
     }

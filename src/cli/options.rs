@@ -319,6 +319,11 @@ impl HostOptions {
         tree::sentence_on(command, self.root.as_deref())
     }
 
+    /// Whether its GPUs are those that are here, or those of a tree.
+    pub fn is_here(&self) -> bool {
+        self.lspci.is_none() && self.is_meant()
+    }
+
     /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the question is asked, unless
     /// a tree is named.
     pub fn is_meant(&self) -> bool {

@@ -289,8 +289,14 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
         }
     };
     let login = if sources.mirrors.has_logins() { "; with the mirror's login" } else { "" };
-    if options.facts.is_some() || options.stock.os.is_some() || options.host.lspci.is_some() || !options.host.is_meant()
-    {
+    if options.out.is_some() && options.facts.is_none() && (options.stock.os.is_some() || !options.host.is_here()) {
+        let place = match options.stock.os {
+            Some(_) => format!("on a new installation of {}", plan.made_for()),
+            None => "on this host, with these GPUs".to_owned(),
+        };
+        return visible(&format!("{apply}  # {place}{login}")).into_owned();
+    }
+    if options.facts.is_some() || options.stock.os.is_some() || !options.host.is_here() {
         let name = |gpu: &&Gpu| gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone());
         let names = left_out.iter().map(name).collect::<Vec<_>>().join(" and ");
         let places = if names.is_empty() { names } else { format!("; BUS_ID is the address of {names} there") };

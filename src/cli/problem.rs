@@ -5,6 +5,7 @@ use super::locale::legible;
 use super::terminal::filled;
 use crate::causes::tree;
 use crate::exit::Exit;
+use crate::plan::OtherHost;
 use crate::resolve::{Conflict, Hint, Premise};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
@@ -64,6 +65,11 @@ impl Problem {
     /// Something that is not what it should be: exit 10.
     pub fn integrity(message: impl Into<String>) -> Self {
         Self::new(Exit::Integrity, message)
+    }
+
+    /// What was made for another host: exit 5.
+    pub fn of_other_host(name: &str, other: &OtherHost) -> Self {
+        Self { because: other.others().collect(), ..Self::new(Exit::Blocked, format!("{name} {other}")) }
     }
 
     /// With something that would help.

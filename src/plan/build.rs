@@ -568,7 +568,7 @@ fn totals(steps: &[Step]) -> Totals {
     totals
 }
 
-/// The facts that identify a host: a plan made for another host is refused.
+/// The facts about the host that the fingerprint covers.
 #[derive(Serialize)]
 struct Identity<'a> {
     arch: &'a str,
@@ -699,13 +699,6 @@ impl Plan {
         // Serialising cannot fail: maps are sorted, and the rest is text and numbers.
         serde_json::to_writer(&mut sum, &content).unwrap_or_default();
         sum.finish()
-    }
-
-    /// Whether `facts` are of the host that the plan was made for: its machine, system and GPUs.
-    pub fn is_for(&self, facts: &Facts) -> bool {
-        let same =
-            |a: &Facts, b: &Facts| serde_json::to_value(identity(a)).ok() == serde_json::to_value(identity(b)).ok();
-        same(&self.host, facts)
     }
 
     /// Whether it installs something under an NVIDIA licence.

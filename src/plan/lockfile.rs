@@ -1,9 +1,9 @@
 //! The lock file: the exact versions of a plan. A plan with a lock file installs the same versions, or reports which ones
 //! are no longer available.
 
-use super::{DatabaseId, Plan, StepId};
+use super::{DatabaseId, OtherHost, Plan, StepId};
 use crate::compat::{AddOnId, Artifact, CompanionId, CudaArtifact, Database, DriverArtifact, DriverVariant};
-use crate::host::{Facts, SystemId};
+use crate::host::SystemId;
 use crate::operation::{Download, Operation, Packages};
 use crate::resolve::{
     ContainerRequest, FurtherRequest, LockedLayers, Method, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
@@ -33,6 +33,9 @@ pub struct LockFile {
     pub database: DatabaseId,
     /// The system that it is for: files depend on the architecture, packages on the release.
     pub system: SystemId,
+    /// The kernel that some of the locked packages are for, such as those of its headers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// The locked versions.
     pub selection: Selection,
     /// Companions of the driver that were requested, such as DCGM.
@@ -74,13 +77,8 @@ pub enum LockError {
     #[error("its schema is {0}; this gpusetup reads {LOCK_SCHEMA}")]
     Schema(String),
     /// It is for other hosts.
-    #[error("it is for {wanted}, but this host is {found}")]
-    OtherSystem {
-        /// The system that the lock file is for.
-        wanted: String,
-        /// This host's system.
-        found: String,
-    },
+    #[error(transparent)]
+    OtherHost(#[from] OtherHost),
     /// Locked versions are no longer available.
     #[error("locked versions are no longer available: {}", .0.join("; "))]
     Gone(Vec<String>),
@@ -97,6 +95,7 @@ impl LockFile {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             database: plan.database.clone(),
             system: SystemId::of(&plan.host),
+            kernel: { plan.host.kernel() }.filter(|k| packages.keys().any(|name| name.contains(k))).map(str::to_owned),
             selection: plan.selection.clone(),
             companions: plan.request.companions.clone(),
             containers: plan.request.settings.containers.as_ref().map(of_every_host),
@@ -162,27 +161,13 @@ impl LockFile {
         names.find_map(|name| self.packages.get(name)).cloned()
     }
 
-    /// Checks that it is for this host. Only packages belong to a distribution's release; NVIDIA's files are for all.
-    ///
-    /// # Errors
-    ///
-    /// If the host's architecture differs, or its release if packages are locked.
-    pub fn is_for(&self, host: &Facts) -> Result<(), LockError> {
-        let found = SystemId::of(host);
-        let release =
-            !self.packages.is_empty() && (&found.os, &found.version) != (&self.system.os, &self.system.version);
-        if found.arch != self.system.arch || release {
-            return Err(LockError::OtherSystem { wanted: self.system.to_string(), found: found.to_string() });
-        }
-        Ok(())
-    }
-
     /// The plan with the locked package versions.
     ///
     /// # Errors
     ///
     /// If the plan would install something that differs from the lock file.
     pub fn hold(&self, mut plan: Plan) -> Result<Plan, LockError> {
+        self.is_for_kernel_of(&plan)?;
         let (mut gone, mut altered) = (Vec::new(), Vec::new());
         if !is_same(&plan.selection, &self.selection) {
             let said = |s: &Selection| crate::resolve::summary(s);

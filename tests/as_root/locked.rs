@@ -18,7 +18,7 @@ fn changed(file: &Path, change: impl FnOnce(&mut Value)) -> PathBuf {
 
 /// The driver's packages as a repository has them in these versions, the oldest first; one is a dependency. Others are
 /// there as the host has them, where it has.
-fn offer(host: &Host, names: &[String], versions: &[&str]) {
+pub fn offer(host: &Host, names: &[String], versions: &[&str]) {
     let together: Vec<_> = versions.iter().map(|v| format!("nvidia-part (= {v})")).collect();
     let mut debs = Vec::new();
     let installed: Vec<_> =
@@ -35,7 +35,7 @@ fn offer(host: &Host, names: &[String], versions: &[&str]) {
 }
 
 /// The packages that a plan would install.
-fn wanted(plan: &Value) -> Vec<String> {
+pub fn wanted(plan: &Value) -> Vec<String> {
     let steps = plan["steps"].as_array().expect("steps");
     let operations = steps.iter().flat_map(|s| s["operations"].as_array().expect("operations"));
     let names = operations.filter(|o| o["op"] == "packages").flat_map(|o| o["install"].as_array().expect("names"));

@@ -40,6 +40,7 @@ mod install_script;
 mod killed;
 mod locked;
 mod offers;
+mod other_hosts;
 mod outside;
 mod package;
 mod real_host;

@@ -424,11 +424,26 @@ fn the_plan_of_a_host_comes_out_of_the_bundle() {
         let ran = alike.run(&["plan", "--bundle", &bench.text(out), "--json"]);
         assert!(ran.err.contains("made for a host with the same system"), "{}", ran.err);
         assert_eq!(ran.json()["selection"]["cuda"]["version"], TOOLKITS[0]);
+        // Nor is one of another kernel used as it is.
+        let newer = host();
+        newer.write("lib/modules/6.8.0-99-generic/modules.dep", "");
+        let ran = newer.run(&["plan", "--bundle", &bench.text(out), "--json"]);
+        assert!(ran.err.contains("made for a host with the same system"), "{}", ran.err);
+        assert_eq!(ran.json()["host"]["kernels"]["next_boot"], "6.8.0-99-generic");
         // Of a system that nobody made a plan for, by what is asked here.
         let stranger = Tree::rocky_9().gpu("0000:65:00.0", "20b2", None);
         let ran =
             stranger.run(&["plan", "--bundle", &bench.text(out), "--profile", "toolkit", "--cuda", "12.9", "--json"]);
         assert_eq!(ran.json()["selection"]["cuda"]["version"], TOOLKITS[1]);
+    }
+    // Whoever names the plan of another host is told whose it is.
+    if rustix::process::geteuid().is_root() {
+        let name = |plan: &str| format!("{}.json", &fingerprint(plan).as_str().expect("a text")[..16]);
+        let named = ["apply", "--bundle", &bench.text("both"), &name(&plans[1]), "--yes", "--accept-eula"];
+        let ran = bench.maker.run(&named);
+        let sentence = "was made for Debian 12 on x86_64; this host is Ubuntu 24.04 on x86_64";
+        assert!(ran.code == 5 && ran.err.replace("\n       ", " ").contains(sentence), "{} {}", ran.code, ran.err);
+        assert!(!bench.maker.path().join("var/lib/gpusetup/journal").exists());
     }
     let two = [plans[0].clone(), bench.plan(&bench.maker, TOOLKITS[1], "c.json")];
     assert_eq!(bench.create(&[&two[0], &two[1]], "two").code, 0);

@@ -56,6 +56,7 @@ mod mig_brute_force;
 mod mig_changes;
 mod mig_config;
 mod oracle;
+mod other_hosts;
 mod plan;
 mod properties;
 mod python;

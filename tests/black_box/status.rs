@@ -304,11 +304,18 @@ fn a_refusal_leaves_the_record_of_the_last_apply() {
         return;
     }
     let bench = Bench::writing("/etc/second");
-    let refused: [(&[&str], i32); 8] = [
+    let foreign = bench.folder.path().join("foreign.json");
+    let mut plan: Plan =
+        serde_json::from_slice(&fs::read(bench.folder.path().join("plan.json")).expect("there")).expect("a plan");
+    plan.host.machine.arch = "aarch64".to_owned();
+    fs::write(&foreign, serde_json::to_string(&plan).expect("JSON")).expect("written");
+    let foreign = foreign.to_str().expect("UTF-8");
+    let refused: [(&[&str], i32); 9] = [
         (&["apply", "--profile", "toolkit", "--cuda", "99", "--yes"], 4),
         (&["apply", "rnd", "--yes"], 2),
         (&["apply", "--bundle", "rnd", "--yes"], 2),
         (&["apply", "--gpu", "nosuch", "--yes"], 2),
+        (&["apply", foreign, "--yes"], 5),
         (&["apply", "--profile", "toolkit"], 2),
         (&["apply", "--profile", "toolkit", "--yes"], 2),
         (&["apply", "--profile", "toolkit", "--unattended"], 2),
@@ -353,6 +360,34 @@ fn a_refusal_leaves_what_resumes_an_earlier_apply() {
     let offline = ["apply", "--profile", "toolkit", "--yes", "--accept-eula", "--offline", "--reboot", "if-needed"];
     assert_eq!(bench.tree.run(&offline).code, 5);
     assert!(bench.tree.path().join(unit).exists());
+}
+
+#[test]
+fn an_apply_is_not_resumed_on_another_host() {
+    if !is_root() {
+        return;
+    }
+    let bench = Bench::writing("/etc/second");
+    assert_eq!(bench.apply().code, 0);
+    fs::remove_file(bench.state("result.json")).expect("it stood");
+    let journal = fs::read_to_string(bench.state("journal")).expect("readable");
+    let open: String = journal.split_inclusive('\n').take(journal.lines().count() - 2).collect();
+    fs::write(bench.state("journal"), &open).expect("written");
+    fs::remove_file(bench.tree.path().join("etc/second")).expect("it stood");
+    let own = fs::read_to_string(bench.tree.path().join("etc/os-release")).expect("there");
+    bench.tree.write("etc/os-release", &own.replace("12", "13"));
+    let refused = bench.tree.run(&["resume", "--yes"]);
+    let said = refused.err.replace("\n       ", " ");
+    let sentence = "the interrupted apply was made for Debian 12 on x86_64; this host is Debian 13 on x86_64";
+    assert!(refused.code == 5 && said.contains(sentence) && said.contains("gpusetup rollback"), "{said}");
+    assert!(!bench.tree.path().join("etc/second").exists());
+    let waited = bench.tree.run(&["status", "--wait", "--timeout", "1"]);
+    assert!(waited.code == 5 && waited.out.contains("failed"), "nobody waits for it: {} {}", waited.code, waited.out);
+    // A new kernel does not matter to what is left.
+    bench.tree.write("etc/os-release", &own);
+    bench.tree.write("lib/modules/6.1.0-99-amd64/modules.dep", "");
+    assert_eq!(bench.tree.run(&["resume", "--yes"]).code, 0);
+    assert!(bench.tree.path().join("etc/second").exists());
 }
 
 #[test]
