@@ -70,8 +70,6 @@ pub fn ascii(text: &str) -> Cow<'_, str> {
             '→' => out += "->",
             '≥' => out += ">=",
             '≤' => out += "<=",
-            '‘' | '’' => out.push('\''),
-            '“' | '”' => out.push('"'),
             c => out.push(c),
         }
     }
