@@ -1,37 +1,24 @@
-//! Containers with GPUs: requests for GPUs are read from one form and written in the others, and images are checked against a host's
+//! Containers with GPUs: the request for GPUs of a command line is written in other forms, and images are checked against a host's
 //! driver.
 //!
 //! How each form is written: `--gpus` in Docker's client (docker/cli, opts/gpus.go) and daemon (moby, daemon/nvidia_linux.go), the
-//! variables in NVIDIA's documentation of the container toolkit (docker-specialized, cdi-support), Compose in Docker's
-//! (deploy.md, services.md), Kubernetes in NVIDIA's device plugin, `--container-image` in pyxis.
+//! variables in NVIDIA's documentation of the container toolkit (docker-specialized, cdi-support), Compose in Docker's (deploy.md),
+//! Kubernetes in NVIDIA's device plugin.
 
-mod apptainer;
 mod archive;
-mod asked;
 mod command_line;
 mod compatibility;
-mod compose_file;
-mod compose_values;
-mod compose_words;
 mod contents;
-mod correction;
 mod demands;
 mod driver_change;
-mod file;
-mod file_part;
-mod flags;
 mod form;
 mod gpus_value;
 mod host;
 mod image;
 mod judgement;
 mod layer;
-mod left_out;
 mod needs;
 mod on_driver;
-mod pod_file;
-mod pod_text;
-mod podmans_values;
 mod request;
 mod requirement;
 mod shell_words;
@@ -39,8 +26,6 @@ mod support;
 mod tar_entries;
 mod translation;
 mod unreadable;
-mod write;
-mod write_file;
 
 pub use archive::in_file;
 pub use compatibility::{Checked, CheckedImage, check};
@@ -48,6 +33,7 @@ pub use form::{Form, Written};
 pub use host::{Host, HostDriver, HostGpu, Starters, driver_from};
 pub use image::{Image, ImageError, in_engine};
 pub use judgement::ImageAnswer;
-pub use request::{Device, Gpus, Request};
-pub use translation::{Found, SCHEMA, Translated, TranslatedRequest, joined, read, read_words, translated};
+pub use request::{Gpus, Request, is_device};
+pub use shell_words::MAX_LINE;
+pub use translation::{Translated, not_a_file, translate, translate_words};
 pub use unreadable::Unreadable;

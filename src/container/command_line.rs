@@ -1,418 +1,413 @@
-//! Command lines that start a container: what they ask of the GPUs, and everything else in its place.
+//! Command lines that start a container, read by the rules of the very program: which GPUs they ask for, and everything else in its place.
 
-use super::apptainer;
-use super::asked::{Asked, CommandLine, ENTRYPOINT, Engine, Variables, capabilities, is_requirement};
-use super::correction;
-use super::file_part::unread_variables;
-use super::flags::{self, Dialect, Flag};
-use super::gpus_value::{self, GpusValue};
-use super::request::{Gpus, Request, cdi_name};
-use super::shell_words::Word;
+use super::gpus_value;
+use super::request::{Gpus, Request, capabilities, cdi_name};
+use super::shell_words::{Word, is_variable, written};
 use super::unreadable::Unreadable;
-use std::collections::BTreeMap;
 
-/// Reads a command line.
+/// A program that starts containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The wrapper that NVIDIA replaced, whose variable is `NV_GPU`.
+    NvidiaDocker,
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+/// A command line: its request for GPUs, and the rest. No text of the input is in what is said of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The program.
+    pub engine: Engine,
+    /// The words before the program: `sudo -E`.
+    sudo: Vec<String>,
+    /// The words after it: `container run`, and the options before the place of the request.
+    front: Vec<String>,
+    /// The options after it, the image and the arguments.
+    back: Vec<String>,
+    /// The image, if it is the reference of one.
+    pub image: Option<String>,
+    /// Why only the request can be printed.
+    pub request_only: Option<&'static str>,
+    /// The request.
+    pub request: Request,
+    /// The name of the form in which it was made.
+    pub from: &'static str,
+    /// What the form does that may surprise.
+    pub notes: Vec<&'static str>,
+}
+
+impl CommandLine {
+    /// The command line with another program, and with these words in the place of the request.
+    pub fn with(&self, program: &str, gpus: &[String]) -> String {
+        written(&[&self.sudo, &[program.to_owned()][..], &self.front, gpus, &self.back].concat())
+    }
+}
+
+/// Reads the words of a command line.
 ///
 /// # Errors
 ///
-/// If it starts no container, asks for no GPU, or asks in a way whose meaning is unknown.
-pub fn read(words: &[Word]) -> Result<Asked, Unreadable> {
-    not_typographic(words)?;
-    let (before, variables, rest) = beginning(words);
-    let Some(program) = rest.first() else { return read_variables(&variables) };
-    // Options alone, as they are quoted in messages.
-    if program.text.starts_with('-') {
-        let line = CommandLine { before, ..options(rest, Engine::Docker) };
-        not_in_typographic_quotes(&line)?;
-        return asked(line, &variables);
-    }
-    let engine = Engine::named(&program.text).ok_or_else(|| unknown_program(&program.text))?;
-    let Command { global, verb, behind } = command(engine, &rest[1..])?;
-    let line = CommandLine { before, global, verb, ..options(behind, engine) };
-    not_in_typographic_quotes(&line)?;
-    if engine == Engine::Apptainer {
-        return apptainer::asked(line, program, &variables);
-    }
-    let said = said_of_unpassed(&line, &variables);
-    match asked(line, &variables) {
-        Ok(mut asked) => {
-            asked.notes.extend(said);
-            Ok(asked)
-        }
-        Err(e) => Err(said.into_iter().fold(e, Unreadable::hint)),
-    }
-}
-
-/// What is said of variables for GPUs before a program that does not give the container the variables of its caller.
-fn said_of_unpassed(line: &CommandLine, variables: &Variables) -> Vec<String> {
-    let is_about_gpus = |name: &str| name.starts_with("CUDA_") || name.starts_with("NVIDIA_");
-    let is_passed = |name: &str| line.passes_environment() || line.names_variable(name);
-    let unpassed = variables.iter().filter(|(name, _)| is_about_gpus(name) && !is_passed(name));
-    let said = |(name, value): (&String, &String)| {
-        format!(
-            "{name}={value} has no effect before the program: the container gets only the variables that -e passes on"
-        )
+/// If it starts no container, asks for no GPU, or asks in a way whose meaning is not certain.
+pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable> {
+    let (sudo, variables, rest) = beginning(words);
+    let (program, rest) = rest.split_first().ok_or_else(|| Unreadable::new("there is no command line").hint(HOW))?;
+    let engine = match program.text.as_str() {
+        "docker" => Engine::Docker,
+        "nvidia-docker" => Engine::NvidiaDocker,
+        "podman" => Engine::Podman,
+        "$" => return Err(Unreadable::new("the line begins with the prompt of a terminal").hint(HOW)),
+        other => return Err(Unreadable::new(format!("{other:?} is not docker, nvidia-docker or podman")).hint(HOW)),
     };
-    unpassed.map(said).collect()
-}
-
-/// Refuses `–gpus`: web pages make a dash of two hyphens, and engines take the word for an image or an argument.
-fn not_typographic(words: &[Word]) -> Result<(), Unreadable> {
-    let is_dash = |c: char| ('\u{2010}'..='\u{2015}').contains(&c) || c == '\u{2212}';
-    let option = |word: &Word| {
-        let name = word.text.trim_start_matches(|c| c == '-' || is_dash(c));
-        let dash = word.text[..word.text.len() - name.len()].chars().find(|c| is_dash(*c))?;
-        let name = name.split('=').next().filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))?;
-        Some((word.text.clone(), dash, name.to_owned()))
-    };
-    let Some((text, dash, name)) = words.iter().find_map(option) else { return Ok(()) };
-    let hyphens = if name.len() > 1 { "--" } else { "-" };
-    let says = format!("{text} begins with a dash (U+{:04X}), which a web page made of hyphens", u32::from(dash));
-    Err(Unreadable::new(says).hint(format!("type it with the hyphens of the keyboard: {hyphens}{name}")))
-}
-
-/// Refuses `“--gpus”` and the like before the arguments: shells take the quotes of web pages for characters of the word.
-fn not_in_typographic_quotes(line: &CommandLine) -> Result<(), Unreadable> {
-    let flags = line.flags.iter().filter(|flag| flag.name != "--gpus").flat_map(|flag| &flag.words);
-    let is_quoted = |word: &&Word| word.text.starts_with(['“', '”', '‘', '’']);
-    match flags.chain(&line.image).find(is_quoted) {
-        Some(word) => Err(Unreadable::new(format!("{} begins with a typographic quote", word.text))
-            .hint("use the quotes of the keyboard, ' and \"; a web page replaced them")),
-        None => Ok(()),
-    }
-}
-
-/// `sudo -E NV_GPU=0`: what is before the program. `NV_GPU` is no longer among the words.
-fn beginning(words: &[Word]) -> (Vec<Word>, Variables, &[Word]) {
-    let (mut kept, mut variables, mut at) = (Vec::new(), Variables::new(), 0);
-    while let Some(word) = words.get(at) {
-        match (word.assigned(), word.text.as_str()) {
-            (Some((name, value)), _) => {
-                variables.insert(name.to_owned(), value.to_owned());
-                if name != "NV_GPU" {
-                    kept.push(word.clone());
-                }
-            }
-            (None, "sudo" | "env" | "exec" | "time") => kept.push(word.clone()),
-            // Options of sudo; the user of -u is the word behind it.
-            (None, option) if option.starts_with('-') && !kept.is_empty() && is_sudo(&kept) => {
-                kept.push(word.clone());
-                if ["-u", "-g", "--user", "--group"].contains(&option) {
-                    at += 1;
-                    kept.extend(words.get(at).cloned());
-                }
-            }
-            (None, _) => break,
+    let verbs = match rest {
+        [first, ..] if ["run", "create"].contains(&&*first.text) => 1,
+        [first, second, ..] if first.text == "container" && ["run", "create"].contains(&&*second.text) => 2,
+        _ => {
+            let says = "the command line starts no container: run or create must follow the program";
+            return Err(Unreadable::new(says).hint(HOW));
         }
-        at += 1;
+    };
+    let texts = |words: &[Word]| words.iter().map(|word| word.text.clone()).collect::<Vec<_>>();
+    let (verb, rest) = rest.split_at(verbs);
+    let (ways, kept, place, at) = options(rest, engine, &variables)?;
+    let (front, back) = kept.split_at(place);
+    let (image, arguments) = (rest.get(at), rest.get(at + 1..).unwrap_or_default());
+    let is_literal = rest.iter().all(|word| word.is_literal);
+    let mut line = CommandLine {
+        engine,
+        sudo: texts(sudo),
+        front: [&texts(verb), front].concat(),
+        back: [back, &texts(&rest[at..])].concat(),
+        image: image.filter(|image| image.is_literal && is_reference(&image.text)).map(|image| image.text.clone()),
+        request_only: None,
+        request: Request { gpus: Gpus::All, capabilities: None },
+        from: "",
+        notes: Vec::new(),
+    };
+    line.request_only = match image {
+        _ if has_comment => Some("the command line has a comment"),
+        _ if variables.iter().any(|(name, _)| *name != "NV_GPU") => Some("variables are set before the program"),
+        _ if !is_literal => {
+            Some("a shell expands a part of it: $, backquotes, patterns, braces, ~ or ! outside of single quotes")
+        }
+        _ if ways.has_odd_variable => Some("it sets a variable whose name is not a name for a shell"),
+        _ if line.image.is_some() => None,
+        Some(_) => Some("the word in the place of the image is not the reference of an image"),
+        None => Some("it names no image"),
+    };
+    let is_typographic = |image: &&Word| image.text.starts_with(|c| ('\u{2010}'..='\u{201d}').contains(&c));
+    if image.is_some_and(|image| is_typographic(&image)) {
+        return Err(Unreadable::new("an option begins with a typographic dash or quote, which a web page made")
+            .hint("use the hyphens and quotes of the keyboard: --gpus"));
     }
-    (kept, variables, words.get(at..).unwrap_or_default())
-}
-
-fn is_sudo(words: &[Word]) -> bool {
-    words.iter().any(|word| word.text == "sudo")
-}
-
-/// Variables without a command: `NVIDIA_VISIBLE_DEVICES=0,1`.
-fn read_variables(variables: &Variables) -> Result<Asked, Unreadable> {
-    let of_gpus = |name: &str| name.starts_with("NVIDIA_");
-    let flags: Vec<_> =
-        variables.iter().filter(|(name, _)| of_gpus(name)).map(|(n, v)| Flag::of_variable(n, v)).collect();
-    let engine = if variables.contains_key("NV_GPU") { Engine::NvidiaDocker } else { Engine::Docker };
-    if flags.is_empty() && engine == Engine::Docker {
-        return Err(Unreadable::new("there is no command line to translate").hint(HOW));
+    let chosen = chosen(engine, &ways, &variables, &mut line.notes)?;
+    if image.is_some_and(|image| !image.is_literal && (chosen.is_none() || arguments.iter().any(asks))) {
+        let says =
+            "the shell expands a word in the place of the image, which may have options, so the GPUs are not known";
+        return Err(Unreadable::new(says).hint("write the options and the image themselves"));
     }
-    let line = CommandLine { flags, ..options(&[], engine) };
-    asked(line, variables)
+    let Some((request, from)) = chosen else { return Err(asks_for_none(&line, arguments, &ways)) };
+    (line.request, line.from) = (request, from);
+    Ok(line)
 }
 
 /// What is typed.
-const HOW: &str = "give a command line in quotes, or a Compose or Kubernetes file: gpusetup container translate 'docker run --gpus all IMAGE'";
+const HOW: &str = "give one docker, nvidia-docker or podman command alone: gpusetup container translate 'docker run --gpus all IMAGE'";
 
-fn options(words: &[Word], engine: Engine) -> CommandLine {
-    let dialect = if engine == Engine::Apptainer { Dialect::Apptainer } else { Dialect::Docker };
-    let (mut flags, count) = flags::read(words, dialect);
-    let of_entrypoint = if engine == Engine::Podman { divide_entrypoint(&mut flags) } else { Vec::new() };
-    let arguments = words.get(count + 1..).unwrap_or_default();
-    CommandLine {
-        before: Vec::new(),
-        engine,
-        global: Vec::new(),
-        verb: vec![Word::of("run")],
-        at: 0,
-        flags,
-        image: words.get(count).cloned(),
-        apptainers_image: None,
-        arguments: of_entrypoint.into_iter().chain(arguments.iter().cloned()).collect(),
-        left_out: Vec::new(),
+/// A variable that is set before the program, and its value; none if the shell expands a part of it.
+type Variable<'a> = (&'a str, Option<&'a str>);
+
+/// `sudo -E NV_GPU=0`: what is before the program, and the rest.
+fn beginning(words: &[Word]) -> (&[Word], Vec<Variable<'_>>, &[Word]) {
+    let (mut sudo, mut variables, mut rest) = (0..0, Vec::new(), words);
+    while let Some((word, behind)) = rest.split_first() {
+        let at = words.len() - rest.len();
+        match (word.assignment(), word.text.as_str()) {
+            (Some((name, value)), _) => variables.push((name, Some(value).filter(|_| word.is_literal))),
+            (None, "sudo") if sudo.is_empty() => sudo = at..at + 1,
+            (None, "-E") if sudo == (at - sudo.len()..at) && sudo.len() == 1 => sudo.end += 1,
+            _ => break,
+        }
+        rest = behind;
     }
+    (&words[sudo], variables, rest)
 }
 
-/// Podman takes an entrypoint of several words as a list in JSON (podman-run(1)). The others take the first word, and the rest before
-/// the arguments: those words.
-fn divide_entrypoint(flags: &mut [Flag]) -> Vec<Word> {
-    let Some(flag) = flags.iter_mut().rfind(|flag| flag.name == ENTRYPOINT && !flag.is_replaced) else {
-        return Vec::new();
+/// Long options without a value, of Docker and Podman (`docker run --help`, 29.7; podman-run(1), 5.8).
+const BOOLEAN: &str = "detach disable-content-trust help init interactive no-healthcheck oom-kill-disable privileged publish-all quiet \
+                       read-only rm sig-proxy tty";
+
+/// Those of Docker alone.
+const DOCKERS_BOOLEAN: &str = "use-api-socket";
+
+/// Those of Podman alone, with its own options that it also reads after `run` (podman(1)).
+const PODMANS_BOOLEAN: &str = "env-host http-proxy no-hostname no-hosts passwd read-only-tmpfs replace rmi rootfs syslog tls-verify \
+                               transient-store unsetenv-all";
+
+/// Short options without a value, and with one.
+const SHORT: (&str, &str) = ("ditPq", "acehlmpuvw");
+
+/// An option as it is written, with its value.
+struct Flag<'a> {
+    /// `--env` for `-e`.
+    name: String,
+    value: Option<&'a str>,
+    /// Short options without a value in the same word: the `-it` of `-ite NAME=VALUE`.
+    cluster: Option<String>,
+    /// One word or two.
+    words: &'a [Word],
+}
+
+/// The option at the beginning of these words, as pflag reads it (github.com/spf13/pflag, flag.go).
+fn flag(words: &[Word], engine: Engine) -> Result<Flag<'_>, Unreadable> {
+    let text = words[0].text.as_str();
+    let unknown = || {
+        let is_meant = text.contains("gpu");
+        Unreadable::new(format!("{text:?} is not an option")).hint(if is_meant {
+            "the option is spelled --gpus: --gpus all"
+        } else {
+            HOW
+        })
     };
-    let list: Option<Vec<String>> = flag.value.as_deref().and_then(|value| serde_json::from_str(value).ok());
-    let Some(list) = list else { return Vec::new() };
-    let mut words = list.into_iter().map(Word::of);
-    *flag = Flag::of(ENTRYPOINT, words.next().unwrap_or_else(|| Word::of(String::new())));
-    words.collect()
-}
-
-fn unknown_program(program: &str) -> Unreadable {
-    let unreadable = Unreadable::new(format!("{program:?} is no container engine that gpusetup knows")).hint(
-        "command lines of docker, nvidia-docker, podman, nerdctl, apptainer and singularity are read, and files of Compose and Kubernetes",
-    );
-    match program.rsplit('/').next() {
-        Some("docker-compose" | "podman-compose" | "kubectl" | "oc" | "k3s") => {
-            unreadable.hint("give the file: gpusetup container translate compose.yaml")
+    let (name, inline, takes_value, cluster) = if let Some(long) = text.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+        let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !is_name(name) || name.starts_with('-') || name == "gpu" {
+            return Err(unknown());
         }
-        _ => unreadable,
-    }
-}
-
-/// The words behind a program, divided.
-struct Command<'a> {
-    /// The program's own options.
-    global: Vec<Word>,
-    /// `run`, `create` or `container run`.
-    verb: Vec<Word>,
-    behind: &'a [Word],
-}
-
-fn command(engine: Engine, words: &[Word]) -> Result<Command<'_>, Unreadable> {
-    let verbs: &[&str] = match engine {
-        Engine::Apptainer => &["run", "exec", "shell"],
-        _ => &["run", "create"],
+        let others = if engine == Engine::Podman { PODMANS_BOOLEAN } else { DOCKERS_BOOLEAN };
+        let is_boolean = BOOLEAN.split(' ').chain(others.split(' ')).any(|known| known == name);
+        (format!("--{name}"), value, !is_boolean, None)
+    } else {
+        let (at, c) = match text.char_indices().skip(1).find(|(_, c)| !SHORT.0.contains(*c)) {
+            // -i=false
+            Some((at, '=')) if at > 1 && text.len() > at + 1 => (text.len(), ' '),
+            None => (text.len(), ' '),
+            Some((_, c)) if !SHORT.1.contains(c) => return Err(unknown()),
+            Some(found) => found,
+        };
+        let rest = text.get(at + 1..).filter(|rest| !rest.is_empty());
+        let value = rest.map(|rest| rest.strip_prefix('=').filter(|value| !value.is_empty()).unwrap_or(rest));
+        let name = if c == 'e' { "--env".to_owned() } else { format!("-{c}") };
+        (name, value, c != ' ', (c != ' ' && at > 1).then(|| text[..at].to_owned()))
     };
-    let mut global: Vec<Word> = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        let is_verb = |word: Option<&Word>| word.is_some_and(|word| verbs.contains(&word.text.as_str()));
-        if is_verb(Some(word)) {
-            return Ok(Command { global, verb: vec![word.clone()], behind: &words[at + 1..] });
-        }
-        if word.text == "container" && is_verb(words.get(at + 1)) {
-            return Ok(Command { global, verb: words[at..at + 2].to_vec(), behind: &words[at + 2..] });
-        }
-        let is_value = global.last().is_some_and(|last| last.text.starts_with('-') && !last.text.contains('='));
-        if !word.text.starts_with('-') && !is_value {
-            let unreadable = Unreadable::new(format!("{:?} starts no container: only run and create do", word.text));
-            return Err(match word.text.as_str() {
-                "compose" => unreadable.hint("give the file: gpusetup container translate compose.yaml"),
-                "build" => {
-                    unreadable.hint("an image is built without GPUs; they are given to the containers that run it")
-                }
-                _ => unreadable,
-            });
-        }
-        global.push(word.clone());
+    let has_two = takes_value && inline.is_none();
+    if has_two && words.len() < 2 {
+        return Err(Unreadable::new(format!("the option {text:?} has no value")));
     }
-    Err(Unreadable::new("the command line starts no container: it has no run and no create").hint(HOW))
+    let words = &words[..if has_two { 2 } else { 1 }];
+    let value = if has_two { words.last().map(|word| word.text.as_str()) } else { inline };
+    Ok(Flag { name, value: value.filter(|_| takes_value), cluster, words })
 }
 
 /// What the options ask for, one field for each way of asking.
 #[derive(Default)]
 struct Ways {
-    gpus: Option<GpusValue>,
-    has_runtime: bool,
+    gpus: Vec<String>,
     devices: Vec<String>,
     visible: Option<String>,
-    capabilities: Option<Vec<String>>,
-    requirements: BTreeMap<String, String>,
+    capabilities: Option<String>,
+    has_runtime: bool,
+    has_variable_file: bool,
+    has_odd_variable: bool,
+    /// A variable whose name the shell expands.
+    has_unknown_variable: bool,
 }
 
-/// The request of a command line in Docker's manner.
-fn asked(line: CommandLine, variables: &Variables) -> Result<Asked, Unreadable> {
-    let all = line.clone();
-    let (line, ways) = divided(line, variables)?;
-    let of_image = line.image.as_ref().filter(|image| correction::may_be_options(image, &line.arguments));
-    let said = |image: &Word| format!("{} is taken for the image: if it has options, write their values", image.text);
-    let mut notes: Vec<_> = of_image.map(said).into_iter().collect();
-    let Some((gpus, from, is_mistaken)) = chosen(&line, &ways, variables, &mut notes)? else {
-        not_of_shell(&line, "--runtime")?;
-        return Err(correction::asks_for_none(&all, ways.gpus.is_some(), ways.visible.as_deref()));
-    };
-    let of_flag = ways.gpus.and_then(|value| value.capabilities);
-    let request = Request { gpus, capabilities: of_flag.or(ways.capabilities), requirements: ways.requirements };
-    Ok(Asked { line, request, from, notes, is_mistaken })
-}
-
-/// Takes the request out of the options. Requirements stay: in every form they are variables.
-fn divided(mut line: CommandLine, variables: &Variables) -> Result<(CommandLine, Ways), Unreadable> {
-    let (mut ways, mut kept, mut at) = (Ways::default(), Vec::new(), None);
-    for flag in std::mem::take(&mut line.flags) {
-        if takes(&flag, &mut ways, variables)? {
-            at.get_or_insert(kept.len());
-            kept.extend(flag.without_value());
+/// What the options ask for, the other options, the place of the request among them, and how many words they are.
+fn options(
+    words: &[Word],
+    engine: Engine,
+    variables: &[Variable<'_>],
+) -> Result<(Ways, Vec<String>, usize, usize), Unreadable> {
+    let (mut ways, mut kept, mut place, mut at) = (Ways::default(), Vec::new(), None, 0);
+    while let Some(word) = words.get(at).filter(|word| word.text.starts_with('-') && word.text.len() > 1) {
+        if word.text == "--" {
+            kept.push(word.text.clone());
+            at += 1;
+            break;
+        }
+        let flag = flag(&words[at..], engine)?;
+        at += flag.words.len();
+        if takes(&flag, engine, variables, &mut ways)? {
+            place.get_or_insert(kept.len());
+            kept.extend(flag.cluster);
         } else {
-            kept.push(flag);
+            kept.extend(flag.words.iter().map(|word| word.text.clone()));
         }
     }
-    line.at = at.unwrap_or(0);
-    line.flags = kept;
-    Ok((line, ways))
+    Ok((ways, kept, place.unwrap_or(0), at))
 }
 
-/// Refuses an option whose value the shell replaces.
-fn not_of_shell(line: &CommandLine, name: &str) -> Result<(), Unreadable> {
-    match line.flags.iter().find(|flag| flag.name == name && flag.is_replaced) {
-        Some(flag) => Err(replaced_by_shell(name, flag)),
-        None => Ok(()),
-    }
-}
-
-fn replaced_by_shell(what: &str, flag: &Flag) -> Unreadable {
-    let value = flag.value.as_deref().unwrap_or_default();
-    Unreadable::new(format!("the value of {what} is replaced by the shell: {value}"))
-        .hint("write the value itself: gpusetup does not know the shell's variables")
+fn expanded(what: &str) -> Unreadable {
+    Unreadable::new(format!("the shell expands the value of {what}, so the GPUs are not known"))
+        .hint("write the value itself")
 }
 
 /// Whether an option is a part of the request.
-fn takes(flag: &Flag, ways: &mut Ways, variables: &Variables) -> Result<bool, Unreadable> {
-    let known = |what: &str| match flag.is_replaced {
-        true => Err(replaced_by_shell(what, flag)),
-        false => Ok(()),
-    };
-    match (flag.name.as_str(), flag.value.as_deref()) {
-        ("--gpus", value) => {
-            known("--gpus")?;
-            let value = value.ok_or_else(|| Unreadable::new("--gpus has no value").hint("write --gpus all"))?;
-            if ways.gpus.is_some() {
-                return Err(Unreadable::new("--gpus is there twice"));
-            }
-            ways.gpus = Some(gpus_value::read(value)?);
-            Ok(true)
+fn takes(flag: &Flag<'_>, engine: Engine, variables: &[Variable<'_>], ways: &mut Ways) -> Result<bool, Unreadable> {
+    let is_literal = flag.words.iter().all(|word| word.is_literal);
+    let known = |what: &str| if is_literal { Ok(true) } else { Err(expanded(what)) };
+    let Some(value) = flag.value else { return Ok(false) };
+    match flag.name.as_str() {
+        "--gpus" => {
+            ways.gpus.push(value.to_owned());
+            known("--gpus")
         }
-        ("--runtime", Some(value)) if is_nvidias_runtime(value) => {
-            ways.has_runtime = true;
-            Ok(true)
+        "--runtime" if !is_literal => Err(expanded("--runtime")),
+        "--runtime" => {
+            let name = value.rsplit('/').next().unwrap_or(value);
+            ways.has_runtime = name == "nvidia" || name.starts_with("nvidia-");
+            Ok(ways.has_runtime)
         }
-        ("--device", Some(value)) => match cdi_name(value) {
-            Some(name) => {
-                known("--device")?;
-                ways.devices.push(name.to_owned());
-                Ok(true)
+        "--device" => {
+            let devices: Vec<_> = if engine == Engine::Podman { value.split(',').collect() } else { vec![value] };
+            let names: Vec<_> = devices.iter().filter_map(|device| cdi_name(device)).collect();
+            if names.is_empty() {
+                return Ok(false);
             }
-            None => Ok(false),
-        },
-        ("--env", _) => takes_variable(flag, ways, variables, &known),
+            if names.len() < devices.len() {
+                return Err(Unreadable::new(
+                    "--device lists GPUs of NVIDIA's and other devices: name each with its own --device",
+                ));
+            }
+            ways.devices.extend(names.into_iter().map(str::to_owned));
+            known("--device")
+        }
+        "--env-file" => {
+            ways.has_variable_file = true;
+            Ok(false)
+        }
+        "--env" => {
+            let (name, text) = value.split_once('=').map_or((value, None), |(name, text)| (name, Some(text)));
+            let is_request = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].contains(&name);
+            if !is_request {
+                ways.has_odd_variable |= !is_variable(name);
+                ways.has_unknown_variable |= !is_variable(name) && !is_literal;
+                return Ok(false);
+            }
+            // Without a value it has that of the shell.
+            let text = match (text, variables.iter().rfind(|(set, _)| *set == name)) {
+                (Some(text), _) => text,
+                (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
+                (None, None) => {
+                    let says = format!("the value of {name} is not known: the option takes it from the shell");
+                    return Err(Unreadable::new(says).hint(format!("write it: -e {name}=all")));
+                }
+            };
+            let way = if name == "NVIDIA_VISIBLE_DEVICES" { &mut ways.visible } else { &mut ways.capabilities };
+            *way = Some(text.to_owned());
+            known(name)
+        }
         _ => Ok(false),
     }
 }
 
-/// Whether a runtime is NVIDIA's, by its name in the engine's configuration or by the path of its program, which Podman takes.
-fn is_nvidias_runtime(value: &str) -> bool {
-    const NAMES: [&str; 6] = [
-        "nvidia",
-        "nvidia-cdi",
-        "nvidia-container-runtime",
-        "nvidia-container-runtime.cdi",
-        "nvidia-container-runtime.legacy",
-        "nvidia-legacy",
-    ];
-    NAMES.contains(&value.rsplit('/').next().unwrap_or(value))
+/// Whether this can be the reference of an image: `nvcr.io/nvidia/pytorch:24.01-py3`, `IMAGE@sha256:…`.
+fn is_reference(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/:@".contains(&b))
+        && !text.contains("//")
 }
 
-fn takes_variable(
-    flag: &Flag,
-    ways: &mut Ways,
-    variables: &Variables,
-    known: &dyn Fn(&str) -> Result<(), Unreadable>,
-) -> Result<bool, Unreadable> {
-    let Some((name, value)) = flag.variable() else { return Ok(false) };
-    let is_about_gpus = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].contains(&name);
-    if !is_about_gpus && !is_requirement(name) {
-        return Ok(false);
-    }
-    known(name)?;
-    // Without a value it has that of the shell.
-    let value = value.map(str::to_owned).or_else(|| variables.get(name).cloned());
-    let value = value.ok_or_else(|| {
-        Unreadable::new(format!("the value of {name} is not known: the option takes it from the shell"))
-            .hint(format!("write it: -e {name}=all"))
-    })?;
-    match name {
-        "NVIDIA_VISIBLE_DEVICES" => ways.visible = Some(value),
-        "NVIDIA_DRIVER_CAPABILITIES" => ways.capabilities = capabilities(&value),
-        _ => {
-            ways.requirements.insert(name.to_owned(), value);
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// Whether a word looks like a request for GPUs.
+fn asks(word: &Word) -> bool {
+    ["--gpu", "--runtime", "--device", "nvidia.com/gpu=", "NVIDIA_VISIBLE"]
+        .iter()
+        .any(|part| word.text.starts_with(part))
 }
 
-/// The GPUs that are asked for, the form, and whether the engine refuses it as it is written.
+/// The request, and the name of its form.
 fn chosen(
-    line: &CommandLine,
+    engine: Engine,
     ways: &Ways,
-    variables: &Variables,
-    notes: &mut Vec<String>,
-) -> Result<Option<(Gpus, &'static str, bool)>, Unreadable> {
-    let engine = line.engine;
-    let nv_gpu = variables.get("NV_GPU").filter(|value| !value.is_empty());
-    match nv_gpu {
-        Some(value) if engine != Engine::NvidiaDocker => {
-            notes.push(format!("NV_GPU={value} has no effect: only the program nvidia-docker reads it"));
-        }
-        Some(value) if ways.gpus.is_some() || !ways.devices.is_empty() => {
-            notes.push(format!("NV_GPU={value} has no effect beside --gpus and CDI devices, and is left out"));
-        }
-        _ => {}
-    }
-    if let Some(value) = &ways.gpus {
-        if let Some(visible) = &ways.visible {
-            notes.push(format!("NVIDIA_VISIBLE_DEVICES={visible} has no effect beside --gpus, and is left out"));
-        }
-        if engine == Engine::Podman {
-            notes.push("older versions of Podman ignore --gpus".to_owned());
-        }
-        notes.extend(value.correction.clone().into_iter().chain(value.driver.clone()));
-        let from = form_of(engine, "docker");
-        return Ok(value.gpus.clone().map(|gpus| (gpus, from, value.correction.is_some())));
-    }
-    if !ways.devices.is_empty() {
-        if let Some(visible) = &ways.visible {
-            notes.push(format!("NVIDIA_VISIBLE_DEVICES={visible} has no effect beside CDI devices, and is left out"));
-        }
-        let gpus = match ways.devices.iter().any(|name| name == "all") {
-            true => Gpus::All,
-            false => Gpus::of_names(&ways.devices)?,
-        };
-        return Ok(Some((gpus, form_of(engine, "cdi"), false)));
-    }
-    // The older wrapper passed several GPUs with blanks between them, too.
-    let nv_gpu = nv_gpu.filter(|_| engine == Engine::NvidiaDocker).map(|value| value.replace(' ', ","));
-    let runtime = form_of(engine, "runtime");
-    if let Some(visible) = nv_gpu.as_ref().or(ways.visible.as_ref()) {
-        let has_hooks = line.flags.iter().any(|flag| flag.name == correction::HOOKS);
-        if !ways.has_runtime && !has_hooks && engine != Engine::NvidiaDocker {
-            notes.push(
-                "without --runtime=nvidia the variable has an effect only if nvidia is the engine's default runtime"
-                    .to_owned(),
-            );
-        }
-        return Ok(Gpus::of_variable(visible)?.map(|gpus| (gpus, runtime, false)));
-    }
-    if ways.has_runtime || engine == Engine::NvidiaDocker {
-        notes.push(
-            "the command line names no GPUs, so the image does: NVIDIA's CUDA images ask for all of them".to_owned(),
-        );
-        let files = line.flags.iter().filter(|flag| flag.name == "--env-file");
-        notes.extend(unread_variables(files.filter_map(|flag| flag.value.as_deref())));
-        return Ok(Some((Gpus::All, runtime, false)));
-    }
-    Ok(None)
-}
-
-/// The form's name: Docker has several, the others one for each.
-fn form_of(engine: Engine, of_docker: &'static str) -> &'static str {
-    match engine {
+    variables: &[Variable<'_>],
+    notes: &mut Vec<&'static str>,
+) -> Result<Option<(Request, &'static str)>, Unreadable> {
+    let form = |of_docker| match engine {
         Engine::NvidiaDocker => "nvidia-docker",
         Engine::Podman => "podman",
-        Engine::Nerdctl => "nerdctl",
-        Engine::Docker | Engine::Apptainer | Engine::File => of_docker,
+        Engine::Docker => of_docker,
+    };
+    let capabilities = ways.capabilities.as_deref().map(capabilities).transpose()?.flatten();
+    let request = |gpus: Gpus| Request { gpus, capabilities: capabilities.clone() };
+    let nv_gpu = variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""));
+    let has_names = !ways.gpus.is_empty() || !ways.devices.is_empty();
+    if nv_gpu.is_some() && (engine != Engine::NvidiaDocker || has_names) {
+        notes.push("NV_GPU has no effect here: only nvidia-docker reads it, and only without --gpus and --device");
     }
+    if has_names && ways.visible.is_some() {
+        notes.push("NVIDIA_VISIBLE_DEVICES has no effect beside --gpus and CDI devices, and is left out");
+    }
+    match (ways.gpus.as_slice(), ways.devices.as_slice()) {
+        ([], []) => {}
+        ([value], []) if engine != Engine::Podman => {
+            let value = gpus_value::docker(value)?;
+            notes.extend(value.note);
+            let request = |gpus| Request { gpus, capabilities: value.capabilities.or(capabilities) };
+            return Ok(value.gpus.map(|gpus| (request(gpus), form("docker"))));
+        }
+        (values, devices) if engine == Engine::Podman || values.is_empty() => {
+            notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
+            let mut names = devices.to_vec();
+            for value in values {
+                names.extend(gpus_value::podman(value)?);
+            }
+            let gpus = Gpus::from_names(names.iter().map(String::as_str))?;
+            return Ok((!names.is_empty()).then(|| (request(gpus), form("cdi"))));
+        }
+        _ => {
+            return Err(Unreadable::new("the command line asks for GPUs twice: give one --gpus, or CDI devices alone"));
+        }
+    }
+    let has_runtime = ways.has_runtime || engine == Engine::NvidiaDocker;
+    let visible = match nv_gpu.filter(|_| engine == Engine::NvidiaDocker) {
+        // The older wrapper passed several GPUs with blanks between them, too.
+        Some((_, value)) => Some(value.ok_or_else(|| expanded("NV_GPU"))?.replace(' ', ",")),
+        None => ways.visible.clone(),
+    };
+    if (has_runtime || visible.is_some()) && ways.has_unknown_variable {
+        return Err(expanded("a variable's name (-e)"));
+    }
+    let gpus = match visible {
+        Some(visible) => {
+            if !has_runtime {
+                notes.push("without --runtime=nvidia the variable has an effect only if nvidia is the default runtime");
+            }
+            Gpus::from_variable(&visible)?
+        }
+        None if has_runtime => {
+            notes.push(
+                "the command line names no GPUs, so the image does: the CUDA images of NVIDIA ask for all of them",
+            );
+            if ways.has_variable_file {
+                notes.push("the file of --env-file is not read: NVIDIA_VISIBLE_DEVICES in it would choose the GPUs");
+            }
+            Some(Gpus::All)
+        }
+        None => None,
+    };
+    Ok(gpus.map(|gpus| (request(gpus), form("runtime"))))
+}
+
+fn asks_for_none(line: &CommandLine, behind: &[Word], ways: &Ways) -> Unreadable {
+    let hint = match () {
+        () if !ways.gpus.is_empty() => "--gpus 0 is a number of GPUs; the one with the index 0 is --gpus device=0",
+        () if behind.iter().any(asks) => {
+            "options after the image are arguments of the container's program: write them before it"
+        }
+        () => "add an option that does",
+    };
+    let (program, request) = match line.engine {
+        Engine::Podman => ("podman", ["--device".to_owned(), "nvidia.com/gpu=all".to_owned()]),
+        _ => ("docker", ["--gpus".to_owned(), "all".to_owned()]),
+    };
+    let line = match line.request_only {
+        None => line.with(program, &request),
+        Some(_) => written(&[[program, "run"].map(str::to_owned), request].concat()) + " IMAGE",
+    };
+    Unreadable { attempt: Some(line), ..Unreadable::new("the command line asks for no GPU").hint(hint) }
 }

@@ -69,7 +69,7 @@ fn checked(name: &str, image: &Image, host: &Host, database: &Database) -> Check
     let needs = Needs::of(image, database);
     let name = image.name.as_deref().unwrap_or(name);
     let judgement = judged(name, image, &needs, host, database);
-    let shown = image.variables.iter().filter(|(name, _)| super::asked::is_requirement(name));
+    let shown = image.variables.iter().filter(|(name, _)| is_requirement(name));
     CheckedImage {
         image: name.to_owned(),
         from: image.from.clone(),
@@ -80,6 +80,11 @@ fn checked(name: &str, image: &Image, host: &Host, database: &Database) -> Check
         reasons: judgement.reasons,
         commands: judgement.commands,
     }
+}
+
+/// Whether a variable is one by which an image refuses drivers and GPUs.
+fn is_requirement(name: &str) -> bool {
+    name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE"
 }
 
 fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Database) -> Judgement {

@@ -1,14 +1,13 @@
-//! The forms of a request, and what their writers share.
+//! A request for GPUs in each form. Only options go through a shell, as words (`shell_words::written`), and only plain scalars into YAML.
 
-use super::asked::CommandLine;
-use super::flags::Flag;
-use super::request::Gpus;
+use super::command_line::{CommandLine, Engine};
+use super::gpus_value;
+use super::request::{CAPABILITIES, Gpus, Request};
+use super::shell_words::written as shell_line;
 use serde::Serialize;
-use std::fmt;
-use std::str::FromStr;
 
 /// A form of a request for GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
@@ -20,85 +19,31 @@ pub enum Form {
     Cdi,
     /// `podman run --device nvidia.com/gpu=…`
     Podman,
-    /// `nerdctl run --gpus …`
-    Nerdctl,
     /// A Compose file with `deploy.resources.reservations.devices`.
     Compose,
-    /// A Compose file with `gpus`.
-    ComposeGpus,
-    /// A Compose file with `runtime: nvidia`.
-    ComposeRuntime,
     /// A pod with `resources.limits`.
     Kubernetes,
-    /// `apptainer run --nv …`
-    Apptainer,
-    /// `srun --gpus=… --container-image=…` (pyxis).
-    Slurm,
 }
 
 impl Form {
-    /// All forms, as they are printed.
-    pub const ALL: [Self; 11] = [
-        Self::Docker,
-        Self::Runtime,
-        Self::Cdi,
-        Self::Podman,
-        Self::Nerdctl,
-        Self::Compose,
-        Self::ComposeGpus,
-        Self::ComposeRuntime,
-        Self::Kubernetes,
-        Self::Apptainer,
-        Self::Slurm,
+    /// All forms as they are printed, each with its name on the command line and in JSON, and its name for people.
+    pub const ALL: [(Self, &str, &str); 6] = [
+        (Self::Docker, "docker", "Docker 19.03 or newer"),
+        (Self::Runtime, "runtime", "Docker, any version, with the runtime nvidia"),
+        (Self::Cdi, "cdi", "Docker with CDI"),
+        (Self::Podman, "podman", "Podman 4.1 or newer"),
+        (Self::Compose, "compose", "Compose"),
+        (Self::Kubernetes, "kubernetes", "Kubernetes"),
     ];
 
     /// Its name on the command line and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Runtime => "runtime",
-            Self::Cdi => "cdi",
-            Self::Podman => "podman",
-            Self::Nerdctl => "nerdctl",
-            Self::Compose => "compose",
-            Self::ComposeGpus => "compose-gpus",
-            Self::ComposeRuntime => "compose-runtime",
-            Self::Kubernetes => "kubernetes",
-            Self::Apptainer => "apptainer",
-            Self::Slurm => "slurm",
-        }
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
     }
 
     /// Its name for people.
     pub fn title(self) -> &'static str {
-        match self {
-            Self::Docker => "Docker 19.03 or newer",
-            Self::Runtime => "Docker, any version, with the runtime nvidia",
-            Self::Cdi => "Docker with CDI",
-            Self::Podman => "Podman 4.1 or newer",
-            Self::Nerdctl => "nerdctl 0.9 or newer",
-            Self::Compose => "Compose",
-            Self::ComposeGpus => "Compose with the newer key gpus",
-            Self::ComposeRuntime => "Compose with the runtime nvidia",
-            Self::Kubernetes => "Kubernetes",
-            Self::Apptainer => "Apptainer",
-            Self::Slurm => "Slurm with pyxis",
-        }
-    }
-}
-
-impl fmt::Display for Form {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Form {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let form = Self::ALL.into_iter().find(|form| form.as_str() == text);
-        form.ok_or_else(|| format!("{text:?} is no form"))
+        Self::ALL[self as usize].2
     }
 }
 
@@ -108,7 +53,7 @@ impl FromStr for Form {
 pub struct Written {
     /// The form.
     pub form: Form,
-    /// The command line for a shell, or the file. Null if the form cannot express the request.
+    /// The command line, its options for GPUs alone, or the file. Null if the form cannot express the request.
     pub text: Option<String>,
     /// What the form cannot express. If it is empty, the text asks for exactly the same.
     pub differences: Vec<String>,
@@ -116,92 +61,199 @@ pub struct Written {
     pub notes: Vec<String>,
 }
 
-impl Written {
-    /// Nothing yet.
-    pub fn new(form: Form) -> Self {
-        Self { form, text: None, differences: Vec::new(), notes: Vec::new() }
+/// Writes a request.
+pub fn write(line: &CommandLine, form: Form) -> Written {
+    let mut written = Written { form, text: None, differences: Vec::new(), notes: Vec::new() };
+    let request = &line.request;
+    let program = if form == Form::Podman { "podman" } else { "docker" };
+    let options = match form {
+        Form::Docker => docker(request, &mut written),
+        Form::Runtime => runtime(request, &mut written),
+        Form::Cdi | Form::Podman => cdi(request, &mut written),
+        Form::Compose | Form::Kubernetes => {
+            let file = if form == Form::Compose { compose } else { kubernetes };
+            let image = scalar(line.image.as_deref().unwrap_or("IMAGE"));
+            written.text = file(&image, request, &mut written);
+            if written.text.is_some() {
+                written.notes.push("the command, variables, volumes and ports are not in it: add them".to_owned());
+            }
+            None
+        }
+    };
+    let Some(options) = options else { return written };
+    if line.request_only.is_some() {
+        written.text = Some(shell_line(&options));
+        return written;
     }
+    written.text = Some(line.with(program, &options));
+    let is_podman = line.engine == Engine::Podman;
+    if is_podman != (form == Form::Podman) {
+        written.notes.push(format!("the other options are not translated: {program} refuses those that it lacks"));
+    }
+    let has_registry =
+        line.image.iter().any(|image| image.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':'])));
+    if form == Form::Podman && !is_podman && !has_registry {
+        written
+            .notes
+            .push("Podman may need the registry in the name of the image, such as docker.io/library/IMAGE".to_owned());
+    }
+    written
+}
 
-    /// Adds what the form cannot express.
-    pub fn differs(&mut self, what: impl Into<String>) {
+impl Written {
+    fn differs(&mut self, what: impl Into<String>) {
         self.differences.push(what.into());
     }
 }
 
-/// Why a MIG profile is no device.
-pub fn no_profile(written: &mut Written) -> Option<String> {
-    written.differs(
-        "only Kubernetes asks for MIG devices by their profile; name one that `nvidia-smi -L` lists: 0:1, MIG-…",
-    );
-    None
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
 }
 
-/// The value of `NVIDIA_VISIBLE_DEVICES`. It has no words for a number of GPUs: those that Docker picks are named.
-pub fn visible(gpus: &Gpus, written: &mut Written) -> Option<String> {
-    match gpus {
-        Gpus::All => Some("all".to_owned()),
-        Gpus::DriverOnly => Some("none".to_owned()),
-        Gpus::Devices(_) | Gpus::Count(_) => Some(names(gpus, written)?.join(",")),
-        Gpus::Profiles(_) | Gpus::Shares(_) => no_profile(written),
+/// Whether Docker takes all of the capabilities from `--gpus` and a reservation.
+fn are_dockers(request: &Request) -> bool {
+    request.capabilities.iter().flatten().all(|name| CAPABILITIES.contains(&name.as_str()))
+}
+
+fn docker(request: &Request, written: &mut Written) -> Option<Vec<String>> {
+    let named = request.capabilities.as_deref().filter(|_| are_dockers(request)).unwrap_or_default();
+    let Some(value) = gpus_value::written(&request.gpus, named) else {
+        written.differs("--gpus has no word for the driver without a GPU");
+        return None;
+    };
+    Some(with_capabilities(words(["--gpus", &value]), request, !are_dockers(request)))
+}
+
+fn with_capabilities(mut options: Vec<String>, request: &Request, needs_variable: bool) -> Vec<String> {
+    if let Some(names) = request.capabilities.as_ref().filter(|_| needs_variable) {
+        options.extend(words(["-e", &format!("NVIDIA_DRIVER_CAPABILITIES={}", names.join(","))]));
     }
+    options
 }
 
-/// The names of the devices.
-pub fn names(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
+fn runtime(request: &Request, written: &mut Written) -> Option<Vec<String>> {
+    let visible = match &request.gpus {
+        Gpus::DriverOnly => "none".to_owned(),
+        gpus => names(gpus, written)?.join(","),
+    };
+    let options = words(["--runtime=nvidia", "-e", &format!("NVIDIA_VISIBLE_DEVICES={visible}")]);
+    Some(with_capabilities(options, request, true))
+}
+
+/// nvidia-ctk names CDI devices by their indexes and whole UUIDs (`--device-name-strategy` of `nvidia-ctk cdi generate`), and CDI has no
+/// names with a slash.
+fn cdi(request: &Request, written: &mut Written) -> Option<Vec<String>> {
+    const UUID: usize = "b8ea3855-276c-c9cb-b366-c6fa655957c5".len();
+    let Some(names) = names(&request.gpus, written) else {
+        written.differs("CDI has no device for the driver without a GPU");
+        return None;
+    };
+    let is_device = |name: &&String| name.split_once('-').is_none_or(|(_, id)| id.len() == UUID && !id.contains('/'));
+    if let Some(name) = names.iter().find(|name| !is_device(name)) {
+        written.differs(format!(
+            "CDI has no device {name}: nvidia-ctk names devices by their index (0, 0:1) and their whole UUID, as nvidia-ctk cdi list shows"
+        ));
+        return None;
+    }
+    if request.capabilities.is_some() {
+        written
+            .differs("CDI has no driver capabilities: the container gets all parts of the driver in the specification");
+    }
+    written.notes.push(match written.form {
+        Form::Podman => "on a host with SELinux, add --security-opt=label=disable".to_owned(),
+        _ => "the daemon must have CDI enabled: docker info lists its CDI spec directories".to_owned(),
+    });
+    Some(names.iter().flat_map(|name| ["--device".to_owned(), format!("nvidia.com/gpu={name}")]).collect())
+}
+
+/// The names of the devices. A number of GPUs has none: those that Docker picks are named.
+fn names(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
     match gpus {
-        Gpus::All => Some(vec!["all".to_owned()]),
-        Gpus::Devices(devices) => Some(devices.iter().map(ToString::to_string).collect()),
+        Gpus::All => Some(words(["all"])),
+        Gpus::Devices(devices) => Some(devices.clone()),
         Gpus::Count(count) => {
             written.differs(format!(
-                "a number of GPUs cannot be asked for, so they are named: those that `docker run --gpus {count}` picks"
+                "a number of GPUs cannot be asked for, so those are named that docker run --gpus {count} picks"
             ));
             Some((0..*count).map(|index| index.to_string()).collect())
         }
         Gpus::DriverOnly => None,
-        Gpus::Profiles(_) | Gpus::Shares(_) => no_profile(written).map(|_| Vec::new()),
     }
 }
 
-/// Names the options that only Docker's relatives have. Variables have a place in every form, and the options in `kept` in this one.
-pub fn leave_out_flags(line: &CommandLine, kept: &[&str], written: &mut Written) {
-    let mut names: Vec<&str> = Vec::new();
-    let is_left_out = |flag: &&Flag| flag.variable().is_none() && !kept.contains(&flag.name.as_str());
-    for flag in line.flags.iter().filter(is_left_out) {
-        if !names.contains(&flag.name.as_str()) {
-            names.push(&flag.name);
+fn compose(image: &str, request: &Request, written: &mut Written) -> Option<String> {
+    let which = match &request.gpus {
+        Gpus::All => "count: all".to_owned(),
+        Gpus::Count(count) => format!("count: {count}"),
+        Gpus::Devices(devices) => {
+            format!("device_ids: [{}]", devices.iter().map(|id| text_scalar(id)).collect::<Vec<_>>().join(", "))
         }
-    }
-    if !names.is_empty() {
-        written.differs(format!("left out, carry them over yourself: {}", names.join(", ")));
-    }
-}
-
-/// The variables that options set and whose values are known.
-pub fn variables<'a>(line: &'a CommandLine, written: &mut Written) -> Vec<(&'a str, &'a str)> {
-    let mut known = Vec::new();
-    for (name, value) in variables_of_shell_too(line, written) {
-        match value {
-            Some(value) => known.push((name, value)),
-            None => without_value(name, written),
+        Gpus::DriverOnly => {
+            written.differs("a reservation has no word for the driver without a GPU");
+            return None;
         }
-    }
-    known
-}
-
-/// The same, and those without a value, which have that of the shell.
-pub fn variables_of_shell_too<'a>(line: &'a CommandLine, written: &mut Written) -> Vec<(&'a str, Option<&'a str>)> {
-    let mut named = Vec::new();
-    for flag in &line.flags {
-        match flag.variable() {
-            Some(variable) if !flag.is_replaced => named.push(variable),
-            Some((name, _)) => without_value(name, written),
-            None => {}
+    };
+    let named = request.capabilities.iter().flatten().filter(|_| are_dockers(request));
+    let capabilities: Vec<_> = ["gpu"].into_iter().chain(named.map(String::as_str)).map(scalar).collect();
+    let environment = match &request.capabilities {
+        Some(names) if !are_dockers(request) => {
+            format!("    environment:\n      NVIDIA_DRIVER_CAPABILITIES: {}\n", text_scalar(&names.join(",")))
         }
-    }
-    named
+        _ => String::new(),
+    };
+    Some(format!(
+        "services:\n  app:\n    image: {image}\n{environment}    deploy:\n      resources:\n        reservations:\n          devices:\n            - driver: nvidia\n              {which}\n              capabilities: [{}]\n",
+        capabilities.join(", ")
+    ))
 }
 
-/// Names a variable whose value is that of the shell, and which the form cannot take from there.
-pub fn without_value(name: &str, written: &mut Written) {
-    written.differs(format!("left out, because the shell knows its value: the variable {name}"));
+fn kubernetes(image: &str, request: &Request, written: &mut Written) -> Option<String> {
+    let count = match &request.gpus {
+        Gpus::Count(count) => count.to_string(),
+        Gpus::All => {
+            written.differs("Kubernetes has no word for all GPUs: write how many the node has in place of NUMBER");
+            "NUMBER".to_owned()
+        }
+        gpus if gpus.has_instance() => {
+            written.differs("Kubernetes asks for MIG devices by their profile, not by name: nvidia.com/mig-1g.5gb: 1");
+            return None;
+        }
+        Gpus::Devices(devices) => {
+            written
+                .differs(format!("Kubernetes chooses the GPUs: it cannot be asked for {}", request.gpus.described()));
+            devices.len().to_string()
+        }
+        Gpus::DriverOnly => {
+            written.differs("Kubernetes has no word for the driver without a GPU");
+            return None;
+        }
+    };
+    let environment = request.capabilities.as_ref().map_or_else(String::new, |names| {
+        format!(
+            "      env:\n        - name: NVIDIA_DRIVER_CAPABILITIES\n          value: {}\n",
+            text_scalar(&names.join(","))
+        )
+    });
+    written
+        .notes
+        .push("if nvidia is not the default runtime of the nodes, add runtimeClassName: nvidia to the spec".to_owned());
+    Some(format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: app\nspec:\n  restartPolicy: Never\n  containers:\n    - name: app\n      image: {image}\n{environment}      resources:\n        limits:\n          nvidia.com/gpu: {count}\n"
+    ))
+}
+
+/// A text in YAML: plain if no reader can take it for anything else, or else in double quotes, as JSON writes it.
+fn scalar(text: &str) -> String {
+    const WORDS: [&str; 8] = ["true", "false", "yes", "no", "on", "off", "null", "y"];
+    let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-:@".contains(&b))
+        && !text.ends_with(':')
+        && text.len() > 1
+        && !WORDS.contains(&text.to_ascii_lowercase().as_str());
+    if is_plain { text.to_owned() } else { text_scalar(text) }
+}
+
+/// The same, always in quotes: digits stay a text.
+fn text_scalar(text: &str) -> String {
+    crate::text::json(&serde_json::Value::from(text).to_string()).into_owned()
 }

@@ -1,268 +1,208 @@
-//! A command line as a POSIX shell divides it into words. What the shell would replace (`$PWD`, `$(id -u)`) is kept as it is written:
-//! gpusetup replaces nothing, and runs nothing.
+//! A command line as `sh` and `bash` divide it into words, and words written so that every shell reads them back. Nothing is expanded or
+//! run: a word that a shell would change is marked, and a line whose words are not certain is refused.
 
 use super::unreadable::Unreadable;
 use crate::text::{is_hidden, quoted};
 
+/// The longest command line, in bytes.
+pub const MAX_LINE: usize = 64 << 10;
+
 /// A word of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// As it is written, quotes included; it means the same when it is written again.
-    pub written: String,
-    /// What the shell passes on, but for what it would replace first.
+    /// What the program gets; what the shell would expand is as it is written.
     pub text: String,
-    /// Whether the shell replaces a part of it.
-    pub is_replaced: bool,
+    /// Whether no shell expands a part of it.
+    pub is_literal: bool,
+    /// How many bytes of the text come before the first quote.
+    unquoted: usize,
 }
 
 impl Word {
-    /// A word with exactly this text.
-    pub fn of(text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self { written: quoted(&text), text, is_replaced: false }
+    /// A word that a shell has read already.
+    pub fn literal(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_literal: true, unquoted: usize::MAX }
     }
 
-    /// The variable and the value in `NAME=VALUE`, if it is that.
-    pub fn assigned(&self) -> Option<(&str, &str)> {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        self.text.split_once('=').filter(|(name, _)| {
-            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_name)
-        })
+    /// The variable and its value, if the shell takes the word for an assignment.
+    pub fn assignment(&self) -> Option<(&str, &str)> {
+        self.text.split_once('=').filter(|(name, _)| is_variable(name) && name.len() < self.unquoted)
     }
 }
 
-/// The words of a command line.
+/// Whether shells take this for the name of a variable.
+pub fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Words as a line for a shell. Nothing else writes one: every word is quoted, whatever is in it.
+pub fn written(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The words of a command line, and whether it has a comment.
 ///
 /// # Errors
 ///
-/// If it is more than one command, or no command at all.
-pub fn split(line: &str) -> Result<Vec<Word>, Unreadable> {
-    if let Some(hidden) = line.chars().find(|c| is_hidden(*c) && !matches!(c, '\n' | '\r' | '\t')) {
-        let sentence = format!("the command line has a hidden character, U+{:04X}", u32::from(hidden));
-        return Err(Unreadable::new(sentence).hint("type the command instead of copying it"));
+/// If it is more than one command, or its words are not certain.
+pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
+    if line.len() > MAX_LINE {
+        return Err(Unreadable::new(format!("the command line is longer than {MAX_LINE} bytes")));
     }
-    let mut reader = Reader { rest: line, word: None, has_begun: false, is_over: false };
-    let mut words = Vec::new();
-    while let Some(word) = reader.next()? {
-        words.push(word);
+    if line.contains('\r') {
+        return Err(Unreadable::new("the command line has a carriage return, which shells take for a part of a word")
+            .hint("remove the line ends of Windows: tr -d '\\r' < FILE | gpusetup container translate -"));
     }
-    Ok(words)
+    if let Some(hidden) = line.chars().find(|c| is_hidden(*c) && !matches!(c, '\n' | '\t')) {
+        let says = format!("the command line has a hidden character, U+{:04X}", u32::from(hidden));
+        return Err(Unreadable::new(says).hint("type the command instead of copying it"));
+    }
+    let mut reader = Reader { rest: line, word: None };
+    let (mut words, mut has_comment, mut has_ended) = (Vec::new(), false, false);
+    while let Some(c) = reader.rest.chars().next() {
+        match c {
+            ' ' | '\t' | '\n' => {
+                reader.take(1);
+                words.extend(reader.word.take());
+                has_ended |= c == '\n' && !words.is_empty();
+            }
+            '\\' if reader.rest.starts_with("\\\n") => drop(reader.take(2)),
+            '#' if reader.word.is_none() => {
+                has_comment = true;
+                reader.take(reader.rest.find('\n').unwrap_or(reader.rest.len()));
+            }
+            ';' | '&' | '|' | '<' | '>' | '(' | ')' => {
+                let says = format!("the command line has a {c} of the shell: it is more than one command");
+                return Err(Unreadable::new(says)
+                    .hint("give the docker or podman command alone, and quote the characters that are meant for it"));
+            }
+            _ if has_ended => {
+                return Err(Unreadable::new("the command line has a second line, which is another command").hint(
+                    "a line continues only after a backslash that is its last character, without a space after it",
+                ));
+            }
+            _ => reader.piece(c)?,
+        }
+    }
+    words.extend(reader.word.take());
+    Ok((words, has_comment))
 }
 
 struct Reader<'a> {
     rest: &'a str,
     word: Option<Word>,
-    /// A word of the command was read.
-    has_begun: bool,
-    /// The line of the command has ended.
-    is_over: bool,
 }
 
-impl Reader<'_> {
-    fn next(&mut self) -> Result<Option<Word>, Unreadable> {
-        while let Some(c) = self.rest.chars().next() {
-            match c {
-                ' ' | '\t' | '\n' | '\r' => {
-                    self.is_over |= c == '\n' && self.has_begun;
-                    self.take(1);
-                    if self.word.is_some() {
-                        break;
-                    }
-                }
-                // A line that goes on.
-                '\\' if self.rest[1..].starts_with("\r\n") => drop(self.take(3)),
-                '\\' if self.rest[1..].starts_with(['\n', '\r']) => drop(self.take(2)),
-                '#' if self.word.is_none() => drop(self.take(self.rest.find('\n').unwrap_or(self.rest.len()))),
-                '\\' if is_blank_at_end_of_line(&self.rest[1..]) => return Err(blank_behind_backslash()),
-                ';' | '&' | '|' | '<' | '>' | '(' | ')' => return Err(several(c)),
-                // The next line of a script is another command.
-                _ if self.is_over => return Err(several('\n')),
-                _ => self.piece(c)?,
-            }
-        }
-        Ok(self.word.take())
-    }
-
-    /// One character of a word, a quoted part of it, or something that the shell replaces.
+impl<'a> Reader<'a> {
+    /// A character of a word, a quoted part of it, or something that the shell expands.
     fn piece(&mut self, first: char) -> Result<(), Unreadable> {
-        self.has_begun = true;
         match first {
             '\'' => {
-                let inner = self.rest[1..].find('\'').ok_or_else(|| unfinished("'"))?;
-                let written = self.take(inner + 2);
-                self.add(&written, &written[1..=inner], false);
+                let end = self.rest[1..].find('\'').ok_or_else(|| unfinished("'"))?;
+                let text = self.take(end + 2);
+                self.push_quoted(&text[1..=end]);
             }
             '"' => self.double_quoted()?,
             '\\' => {
                 let next = self.rest[1..].chars().next().ok_or_else(|| unfinished("\\"))?;
-                let written = self.take(1 + next.len_utf8());
-                self.add(&written, &written[1..], false);
+                let text = self.take(1 + next.len_utf8());
+                self.push_quoted(&text[1..]);
             }
-            '$' | '`' => {
-                let written = self.replaced()?;
-                let is_replaced = written.len() > 1;
-                self.add(&written.clone(), &written, is_replaced);
-            }
-            other => {
-                // The shell looks for files of these names, or for a home directory.
-                let is_replaced = matches!(other, '*' | '?' | '[') || other == '~' && self.word.is_none();
-                let written = self.take(other.len_utf8());
-                self.add(&written, &written, is_replaced);
+            '$' | '`' => self.expansion(false)?,
+            c => {
+                let text = self.take(c.len_utf8());
+                self.push(text, !matches!(c, '*' | '?' | '[' | '{' | '~' | '!'));
             }
         }
         Ok(())
     }
 
     fn double_quoted(&mut self) -> Result<(), Unreadable> {
-        let mut written = self.take(1);
-        let (mut text, mut is_replaced) = (String::new(), false);
+        self.take(1);
+        self.push_quoted("");
         loop {
-            let c = self.rest.chars().next().ok_or_else(|| unfinished("\""))?;
-            let (piece, meant) = match c {
+            match self.rest.chars().next().ok_or_else(|| unfinished("\""))? {
                 '"' => {
-                    written += &self.take(1);
-                    self.add(&written, &text, is_replaced);
+                    self.take(1);
                     return Ok(());
                 }
                 '\\' => {
                     let next = self.rest[1..].chars().next().ok_or_else(|| unfinished("\""))?;
-                    let piece = self.take(1 + next.len_utf8());
-                    let meant = match next {
-                        '$' | '`' | '"' | '\\' => next.to_string(),
-                        '\n' => String::new(),
-                        _ => piece.clone(),
-                    };
-                    (piece, meant)
+                    let text = self.take(1 + next.len_utf8());
+                    match next {
+                        '\n' => {}
+                        '$' | '`' | '"' | '\\' => self.push(&text[1..], true),
+                        // An interactive bash looks for it in its history, and keeps the backslash.
+                        _ => self.push(text, next != '!'),
+                    }
                 }
-                '$' | '`' => {
-                    let piece = self.replaced()?;
-                    is_replaced |= piece.len() > 1;
-                    (piece.clone(), piece)
-                }
+                '$' | '`' => self.expansion(true)?,
                 c => {
-                    let piece = self.take(c.len_utf8());
-                    (piece.clone(), piece)
+                    let text = self.take(c.len_utf8());
+                    self.push(text, c != '!');
                 }
-            };
-            written += &piece;
-            text += &meant;
+            }
         }
     }
 
-    /// `$NAME`, `${…}`, `$(…)`, `` `…` ``, or a dollar sign alone.
-    fn replaced(&mut self) -> Result<String, Unreadable> {
-        let (open, close) = match self.rest.as_bytes() {
-            [b'`', ..] => {
-                let inner = self.rest[1..].find('`').ok_or_else(|| unfinished("`"))?;
-                return Ok(self.take(inner + 2));
+    /// `$NAME`, `${NAME:-word}`, `$(command)` or `` `command` ``, if where it ends is certain. A dollar sign alone is a character.
+    fn expansion(&mut self, in_quotes: bool) -> Result<(), Unreadable> {
+        let next = self.rest[1..].chars().next();
+        let (begin, end) = match (self.rest.starts_with('`'), next) {
+            (true, _) => (1, '`'),
+            (false, Some('(')) => (2, ')'),
+            (false, Some('{')) => (2, '}'),
+            (false, Some('\'' | '"')) if !in_quotes => return Err(uncertain()),
+            (false, Some('[' | '\\')) => return Err(uncertain()),
+            (false, Some(c)) if c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c) => {
+                let text = self.take(2);
+                self.push(text, false);
+                return Ok(());
             }
-            [b'$', b'(', ..] => ('(', ')'),
-            [b'$', b'{', ..] => ('{', '}'),
-            _ => {
-                let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                let length = self.rest[1..].find(|c| !name(c)).unwrap_or(self.rest.len() - 1);
-                // $1, $@, $$ and the like.
-                let special =
-                    usize::from(length == 0 && self.rest[1..].starts_with(['@', '*', '#', '?', '$', '!', '-']));
-                return Ok(self.take(1 + length + special));
+            (false, _) => {
+                let text = self.take(1);
+                self.push(text, true);
+                return Ok(());
             }
         };
-        let mut depth = 0_usize;
-        for (at, c) in self.rest.char_indices() {
-            depth = if c == open { depth + 1 } else { depth - usize::from(c == close && depth > 0) };
-            if c == close && depth == 0 {
-                return Ok(self.take(at + 1));
-            }
+        let is_simple = |c: char| c.is_ascii_alphanumeric() || " _./:=+,@%-".contains(c);
+        let length = self.rest[begin..].find(|c| !is_simple(c)).unwrap_or(self.rest.len() - begin);
+        if !self.rest[begin + length..].starts_with(end) {
+            return Err(uncertain());
         }
-        Err(unfinished(&format!("${open}")))
+        let text = self.take(begin + length + 1);
+        self.push(text, false);
+        Ok(())
     }
 
-    fn take(&mut self, length: usize) -> String {
+    fn take(&mut self, length: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
-        taken.to_owned()
+        taken
     }
 
-    fn add(&mut self, written: &str, text: &str, is_replaced: bool) {
-        let word =
-            self.word.get_or_insert_with(|| Word { written: String::new(), text: String::new(), is_replaced: false });
-        word.written += written;
+    fn push(&mut self, text: &str, is_literal: bool) {
+        let word = self.word.get_or_insert_with(|| Word::literal(""));
         word.text += text;
-        word.is_replaced |= is_replaced;
+        word.is_literal &= is_literal;
+    }
+
+    fn push_quoted(&mut self, text: &str) {
+        let word = self.word.get_or_insert_with(|| Word::literal(""));
+        word.unquoted = word.unquoted.min(word.text.len());
+        word.text += text;
     }
 }
 
-/// Whether blanks at the end of a line are next, and more lines behind them.
-fn is_blank_at_end_of_line(rest: &str) -> bool {
-    let behind = rest.trim_start_matches([' ', '\t']);
-    behind.len() < rest.len() && behind.starts_with(['\n', '\r']) && !behind.trim().is_empty()
-}
-
-fn blank_behind_backslash() -> Unreadable {
-    Unreadable::new("a line ends with a space after its backslash, so the shell ends the command there")
-        .hint("remove the space: the backslash must be the last character of the line")
-}
-
-fn several(operator: char) -> Unreadable {
-    Unreadable::new(format!("the command line has a {operator:?} of the shell: it is more than one command"))
-        .hint("give the docker run command alone, and quote the characters that are meant for it")
+fn uncertain() -> Unreadable {
+    Unreadable::new(
+        "the command line has a nested expansion or quotes after a $: which words the shell makes of it is not certain",
+    )
+    .hint("write the words themselves in place of what the shell would expand")
 }
 
 fn unfinished(what: &str) -> Unreadable {
     Unreadable::new(format!("the command line has a {what} without its end"))
         .hint("put the whole command line in single quotes, or write it after --")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts(line: &str) -> Vec<String> {
-        split(line).expect("words").into_iter().map(|word| word.text).collect()
-    }
-
-    #[test]
-    fn words_are_divided_as_the_shell_divides_them() {
-        assert_eq!(texts(r#"docker run --gpus '"device=0,3"' x"#), ["docker", "run", "--gpus", "\"device=0,3\"", "x"]);
-        assert_eq!(texts(r#"a "b c"'d'\ e \"f"#), ["a", "b cd e", "\"f"]);
-        assert_eq!(texts("docker run \\\n  --rm \\\r\n x # and no more"), ["docker", "run", "--rm", "x"]);
-        assert_eq!(
-            texts(r#"-u "$(id -u):$(id -g)" `whoami` ${A:-b c} $"#),
-            ["-u", "$(id -u):$(id -g)", "`whoami`", "${A:-b c}", "$"]
-        );
-        assert_eq!(texts("''"), [""]);
-    }
-
-    #[test]
-    fn words_are_written_as_they_were() {
-        for line in [r#"-v "$PWD":/x"#, "-v $(pwd)/a:/b 'c d' \"e f\"", "~/x a\\ b `x y`"] {
-            let written: Vec<_> = split(line).expect("words").into_iter().map(|word| word.written).collect();
-            assert_eq!(written.join(" "), line);
-        }
-        let replaced: Vec<_> = split("$A '$A' \\$A \"$A\" *.c ~/x x~ $").expect("words");
-        let replaced: Vec<_> = replaced.iter().map(|word| word.is_replaced).collect();
-        assert_eq!(replaced, [true, false, false, true, true, true, false, false]);
-    }
-
-    #[test]
-    fn several_commands_and_unfinished_ones_are_refused() {
-        for line in
-            ["a; b", "a && b", "a | b", "a > b", "(a)", "a &", "'a", "\"a", "a \\", "$(a", "`a", "\"$(a\"", "a\u{200b}"]
-        {
-            assert!(split(line).is_err(), "{line:?}");
-        }
-        // The next line of a script, whose words would be the container's.
-        for script in ["docker run a\nrm -rf /data\n", "docker run a \nreboot\n"] {
-            assert!(split(script).is_err(), "{script:?}");
-        }
-        assert_eq!(texts("\n# asks\na \\\n b\n\n# end\n"), ["a", "b"]);
-    }
-
-    #[test]
-    fn a_line_goes_on_behind_a_backslash_that_ends_it() {
-        assert_eq!(texts("a \\\r\n b c \\\r\n d\r\n"), ["a", "b", "c", "d"]);
-        let e = split("docker run \\ \n --rm x").expect_err("a space behind the backslash");
-        assert!(e.says.contains("space after its backslash"), "{e:?}");
-        assert_eq!(texts("a \\ \n"), ["a", " "]);
-    }
 }

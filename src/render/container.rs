@@ -1,44 +1,38 @@
 //! Requests for GPUs, for people: each form can be copied, and what is said about it is a comment in it. Images that were checked.
 
-use crate::container::{Checked, CheckedImage, ImageAnswer, Translated, TranslatedRequest};
+use crate::container::{Checked, CheckedImage, ImageAnswer, Translated};
 use crate::text::{one_line, wrapped};
 
-/// All requests of a text, in all forms.
+/// A request in all forms. No text of the command line is in a comment: some shells run what follows a `;` in one.
 pub fn translated(all: &Translated) -> String {
-    let mut out = String::new();
-    all.notes.iter().for_each(|note| out += &comment(note));
-    if !all.notes.is_empty() {
-        out.push('\n');
-    }
-    out + &all.requests.iter().map(request).collect::<Vec<_>>().join("\n")
-}
-
-fn request(request: &TranslatedRequest) -> String {
-    let name = request.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
-    let mut out =
-        format!("# {}\n", one_line(&format!("{name}{} ({})", request.request.gpus.described(), request.from)));
-    if let Some(capabilities) = &request.request.capabilities {
+    let mut out = format!("# {} ({})\n", all.request.gpus.described(), all.from);
+    if let Some(capabilities) = &all.request.capabilities {
         out += &comment(&format!("parts of the driver: {}", capabilities.join(", ")));
     }
-    request.notes.iter().for_each(|note| out += &comment(note));
-    for written in &request.forms {
-        out += &format!("\n# {}: {}\n", written.form, written.form.title());
+    all.request_only.iter().for_each(|why| out += &comment(&request_only(why)));
+    all.notes.iter().for_each(|note| out += &comment(note));
+    for written in &all.forms {
+        out += &format!("\n# {}: {}\n", written.form.name(), written.form.title());
         written.differences.iter().for_each(|what| out += &comment(what));
         match &written.text {
             Some(text) => {
                 out += text.trim_end();
                 out.push('\n');
             }
-            None => out += "#   cannot be expressed\n",
+            None => out += &comment("cannot be expressed"),
         }
         written.notes.iter().for_each(|note| out += &comment(note));
     }
     out
 }
 
-/// What is quoted in it may have several lines.
+/// What is said if only the options for GPUs are printed.
+pub fn request_only(why: &str) -> String {
+    format!("only the options for GPUs are printed, because {why}")
+}
+
 fn comment(text: &str) -> String {
-    format!("#   {}\n", one_line(text))
+    format!("#   {text}\n")
 }
 
 /// Whether the host runs images, and why.

@@ -59,7 +59,7 @@ fn arguments(command: &str, tree: &str, folder: &str) -> Option<Vec<String>> {
         "mig assert" => format!("--root {tree} 7x1g.5gb"),
         "mig export" => format!("--root {tree}"),
         "container check" => format!("{repository}/tests/images/cuda-11.2 --driver 550.54.15 --gpu a100"),
-        "container translate" => "NVIDIA_VISIBLE_DEVICES=0,1".to_owned(),
+        "container translate" => return Some(vec!["docker run --gpus all x".to_owned()]),
         "bundle verify" => format!("{repository}/tests/frozen/0.1/bundle"),
         _ => return None,
     };
