@@ -1,6 +1,7 @@
 //! What would make an image run: another driver, if one can, or another image.
 
 use super::host::Host;
+use super::judgement::Judgement;
 use super::support::newest_for;
 use crate::compat::{Database, DriverBranch};
 use crate::version::{CudaVersion, DriverVersion};
@@ -14,52 +15,43 @@ pub enum Obstacle {
     Gpu,
 }
 
-/// What would help: a sentence, and a command if a driver would.
-pub struct Help {
-    /// The sentence.
-    pub text: Option<String>,
-    /// The command.
-    pub command: Option<String>,
-}
-
-impl Help {
-    fn text(text: String) -> Self {
-        Self { text: Some(text), command: None }
-    }
-}
-
-/// What helps on this host against this obstacle.
-pub fn help(
-    obstacle: Obstacle,
-    cuda: Option<CudaVersion>,
-    driver: Option<DriverVersion>,
-    host: &Host,
-    database: &Database,
-) -> Help {
-    if obstacle == Obstacle::Gpu {
-        let newest = newest_for(&host.gpus, database);
-        return Help::text(match newest {
-            Some(newest) => format!("no driver changes that: use an image with CUDA {newest} or older"),
-            None => "no driver changes that: no CUDA supports all of these GPUs".to_owned(),
-        });
-    }
-    let fitting = fitting(cuda, host, database);
-    let Some(oldest) = fitting.iter().map(|branch| branch.branch).min() else {
-        let last = served(host, database).filter_map(|branch| branch.max_cuda).max();
-        let last = last.map(|last| format!(": use an image with CUDA {last} or older")).unwrap_or_default();
-        return Help::text(format!("no known driver that supports the GPUs runs it{last}"));
-    };
-    let newest = fitting.iter().map(|branch| branch.branch).max().unwrap_or(oldest);
-    if let Some(from) = &host.driver_from {
+impl Judgement {
+    /// Says what helps on this host against this obstacle.
+    pub fn add_help(
+        &mut self,
+        obstacle: Obstacle,
+        cuda: Option<CudaVersion>,
+        driver: Option<DriverVersion>,
+        host: &Host,
+        database: &Database,
+    ) {
+        if obstacle == Obstacle::Gpu {
+            self.reasons.push(match newest_for(&host.gpus, database) {
+                Some(newest) => format!("no driver changes that: use an image with CUDA {newest} or older"),
+                None => "no driver changes that: no CUDA supports all of these GPUs".to_owned(),
+            });
+            return;
+        }
+        let fitting = fitting(cuda, host, database);
+        let branches = fitting.iter().map(|branch| branch.branch);
+        let Some((oldest, newest)) = branches.clone().min().zip(branches.max()) else {
+            let last = served(host, database).filter_map(|branch| branch.max_cuda).max();
+            let last = last.map(|last| format!(": use an image with CUDA {last} or older")).unwrap_or_default();
+            self.reasons.push(format!("no known driver that supports the GPUs runs it{last}"));
+            return;
+        };
+        let Some(from) = &host.driver_from else {
+            self.commands.push(command(oldest, newest, driver));
+            return;
+        };
         let is_too_new = driver.is_some_and(|driver| driver.branch > newest);
         let text = match (is_too_new, runs_natively(cuda, database.branch(oldest))) {
             (true, _) => format!("it needs a driver of branch {newest} or older"),
             (false, true) => format!("a driver of branch {oldest} or newer runs it natively"),
             (false, false) => format!("it needs a driver of branch {oldest} or newer"),
         };
-        return Help::text(format!("{text}: {from}"));
+        self.reasons.push(format!("{text}: {from}"));
     }
-    Help { text: None, command: Some(command(oldest, newest, driver)) }
 }
 
 /// The command that plans a driver of these branches.

@@ -64,40 +64,31 @@ pub struct Written {
 /// Writes a request.
 pub fn write(line: &CommandLine, form: Form) -> Written {
     let mut written = Written { form, text: None, differences: Vec::new(), notes: Vec::new() };
-    let request = &line.request;
-    let program = if form == Form::Podman { "podman" } else { "docker" };
-    let options = match form {
-        Form::Docker => docker(request, &mut written),
-        Form::Runtime => runtime(request, &mut written),
-        Form::Cdi | Form::Podman => cdi(request, &mut written),
-        Form::Compose | Form::Kubernetes => {
-            let file = if form == Form::Compose { compose } else { kubernetes };
-            let image = scalar(line.image.as_deref().unwrap_or("IMAGE"));
-            written.text = file(&image, request, &mut written);
-            if written.text.is_some() {
-                written.notes.push("the command, variables, volumes and ports are not in it: add them".to_owned());
+    let image = scalar(line.image.as_deref().unwrap_or("IMAGE"));
+    let text = match form {
+        Form::Compose => compose(&image, &line.request, &mut written),
+        Form::Kubernetes => kubernetes(&image, &line.request, &mut written),
+        _ => {
+            let program = if form == Form::Podman { "podman" } else { "docker" };
+            let options = options(&line.request, &mut written);
+            match line.request_only {
+                Some(_) => options.map(|options| shell_line(&options)),
+                None => options.map(|options| line.with(program, &options)),
             }
-            None
         }
     };
-    let Some(options) = options else { return written };
-    if line.request_only.is_some() {
-        written.text = Some(shell_line(&options));
-        return written;
+    let is_changed = (line.engine == Engine::Podman) != (form == Form::Podman) && line.request_only.is_none();
+    let note = match form {
+        Form::Compose | Form::Kubernetes => Some("the command, variables, volumes and ports are not in it: add them"),
+        Form::Podman if is_changed => Some(
+            "Podman refuses options that it lacks, and may need the registry of the image: docker.io/library/IMAGE",
+        ),
+        _ => is_changed.then_some("Docker refuses options that only Podman has"),
+    };
+    if text.is_some() {
+        written.notes.extend(note.map(str::to_owned));
     }
-    written.text = Some(line.with(program, &options));
-    let is_podman = line.engine == Engine::Podman;
-    if is_podman != (form == Form::Podman) {
-        written.notes.push(format!("the other options are not translated: {program} refuses those that it lacks"));
-    }
-    let has_registry =
-        line.image.iter().any(|image| image.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':'])));
-    if form == Form::Podman && !is_podman && !has_registry {
-        written
-            .notes
-            .push("Podman may need the registry in the name of the image, such as docker.io/library/IMAGE".to_owned());
-    }
-    written
+    Written { text, ..written }
 }
 
 impl Written {
@@ -106,52 +97,46 @@ impl Written {
     }
 }
 
-fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
-    words.map(str::to_owned).to_vec()
-}
-
-/// Whether Docker takes all of the capabilities from `--gpus` and a reservation.
-fn are_dockers(request: &Request) -> bool {
-    request.capabilities.iter().flatten().all(|name| CAPABILITIES.contains(&name.as_str()))
-}
-
-fn docker(request: &Request, written: &mut Written) -> Option<Vec<String>> {
-    let named = request.capabilities.as_deref().filter(|_| are_dockers(request)).unwrap_or_default();
-    let Some(value) = gpus_value::written(&request.gpus, named) else {
-        written.differs("--gpus has no word for the driver without a GPU");
-        return None;
+/// The options that ask for GPUs. None if the form has none.
+fn options(request: &Request, written: &mut Written) -> Option<Vec<String>> {
+    let capabilities = request.capabilities.as_deref().unwrap_or_default();
+    let as_variable = !capabilities.is_empty() && (written.form == Form::Runtime || !are_dockers(request));
+    let names = match written.form {
+        Form::Docker => None,
+        _ => names(&request.gpus, written),
     };
-    Some(with_capabilities(words(["--gpus", &value]), request, !are_dockers(request)))
-}
-
-fn with_capabilities(mut options: Vec<String>, request: &Request, needs_variable: bool) -> Vec<String> {
-    if let Some(names) = request.capabilities.as_ref().filter(|_| needs_variable) {
-        options.extend(words(["-e", &format!("NVIDIA_DRIVER_CAPABILITIES={}", names.join(","))]));
+    let mut options = match (written.form, names) {
+        (Form::Docker, _) => {
+            let value = gpus_value::written(&request.gpus, if as_variable { &[] } else { capabilities });
+            value.map(|value| vec!["--gpus".to_owned(), value])
+        }
+        (Form::Runtime, names) => {
+            let visible = names.map_or_else(|| "none".to_owned(), |names| names.join(","));
+            Some(vec!["--runtime=nvidia".to_owned(), "-e".to_owned(), format!("NVIDIA_VISIBLE_DEVICES={visible}")])
+        }
+        (_, names) => return cdi(names, request, written),
+    };
+    if options.is_none() {
+        written.differs("--gpus has no word for the driver without a GPU");
+    }
+    if let Some(options) = options.as_mut().filter(|_| as_variable) {
+        options.extend(["-e".to_owned(), format!("NVIDIA_DRIVER_CAPABILITIES={}", capabilities.join(","))]);
     }
     options
 }
 
-fn runtime(request: &Request, written: &mut Written) -> Option<Vec<String>> {
-    let visible = match &request.gpus {
-        Gpus::DriverOnly => "none".to_owned(),
-        gpus => names(gpus, written)?.join(","),
-    };
-    let options = words(["--runtime=nvidia", "-e", &format!("NVIDIA_VISIBLE_DEVICES={visible}")]);
-    Some(with_capabilities(options, request, true))
-}
-
 /// nvidia-ctk names CDI devices by their indexes and whole UUIDs (`--device-name-strategy` of `nvidia-ctk cdi generate`), and CDI has no
 /// names with a slash.
-fn cdi(request: &Request, written: &mut Written) -> Option<Vec<String>> {
+fn cdi(names: Option<Vec<String>>, request: &Request, written: &mut Written) -> Option<Vec<String>> {
     const UUID: usize = "b8ea3855-276c-c9cb-b366-c6fa655957c5".len();
-    let Some(names) = names(&request.gpus, written) else {
+    let Some(names) = names else {
         written.differs("CDI has no device for the driver without a GPU");
         return None;
     };
     let is_device = |name: &&String| name.split_once('-').is_none_or(|(_, id)| id.len() == UUID && !id.contains('/'));
     if let Some(name) = names.iter().find(|name| !is_device(name)) {
         written.differs(format!(
-            "CDI has no device {name}: nvidia-ctk names devices by their index (0, 0:1) and their whole UUID, as nvidia-ctk cdi list shows"
+            "CDI has no device {name}: its devices have an index (0, 0:1) or a whole UUID, as nvidia-ctk cdi list shows"
         ));
         return None;
     }
@@ -159,17 +144,23 @@ fn cdi(request: &Request, written: &mut Written) -> Option<Vec<String>> {
         written
             .differs("CDI has no driver capabilities: the container gets all parts of the driver in the specification");
     }
-    written.notes.push(match written.form {
-        Form::Podman => "on a host with SELinux, add --security-opt=label=disable".to_owned(),
-        _ => "the daemon must have CDI enabled: docker info lists its CDI spec directories".to_owned(),
-    });
+    let note = match written.form {
+        Form::Podman => "on a host with SELinux, add --security-opt=label=disable",
+        _ => "the daemon must have CDI enabled: docker info lists its CDI spec directories",
+    };
+    written.notes.push(note.to_owned());
     Some(names.iter().flat_map(|name| ["--device".to_owned(), format!("nvidia.com/gpu={name}")]).collect())
+}
+
+/// Whether Docker takes all of the capabilities from `--gpus` and a reservation.
+fn are_dockers(request: &Request) -> bool {
+    request.capabilities.iter().flatten().all(|name| CAPABILITIES.contains(&name.as_str()))
 }
 
 /// The names of the devices. A number of GPUs has none: those that Docker picks are named.
 fn names(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
     match gpus {
-        Gpus::All => Some(words(["all"])),
+        Gpus::All => Some(vec!["all".to_owned()]),
         Gpus::Devices(devices) => Some(devices.clone()),
         Gpus::Count(count) => {
             written.differs(format!(

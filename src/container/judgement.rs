@@ -1,9 +1,5 @@
 //! An answer about an image on a host, with its reasons.
 
-use super::driver_change::{self, Obstacle};
-use super::host::Host;
-use crate::compat::Database;
-use crate::version::{CudaVersion, DriverVersion};
 use serde::Serialize;
 
 /// Whether a host runs an image, the best answer first.
@@ -44,19 +40,5 @@ impl Judgement {
     pub fn command(mut self, command: String) -> Self {
         self.commands.push(command);
         self
-    }
-
-    /// Says what helps on this host against this obstacle.
-    pub fn add_help(
-        &mut self,
-        obstacle: Obstacle,
-        cuda: Option<CudaVersion>,
-        driver: Option<DriverVersion>,
-        host: &Host,
-        database: &Database,
-    ) {
-        let help = driver_change::help(obstacle, cuda, driver, host, database);
-        self.reasons.extend(help.text);
-        self.commands.extend(help.command);
     }
 }

@@ -58,6 +58,10 @@ pub enum Met {
     Unknown,
 }
 
+/// The properties in their order, with their names.
+const PROPERTIES: [(Property, &str); 4] =
+    [(Property::Cuda, "cuda"), (Property::Driver, "driver"), (Property::Arch, "arch"), (Property::Brand, "brand")];
+
 const OPERATORS: [&str; 6] = ["=", "!=", "<", "<=", ">", ">="];
 
 /// The alternatives of a requirement, each a list of conditions.
@@ -78,13 +82,8 @@ fn condition(word: &str) -> Result<Condition, NoCondition> {
     let (name, rest) = word.split_at(at);
     let end = rest.find(|c| !is_sign(c)).ok_or_else(bad)?;
     let operator = OPERATORS.into_iter().find(|operator| *operator == &rest[..end]).ok_or_else(bad)?;
-    let property = match name.to_ascii_lowercase().as_str() {
-        "cuda" => Property::Cuda,
-        "driver" => Property::Driver,
-        "arch" => Property::Arch,
-        "brand" => Property::Brand,
-        _ => return Err(bad()),
-    };
+    let named = |(_, known): &(Property, &str)| name.eq_ignore_ascii_case(known);
+    let (property, _) = PROPERTIES.into_iter().find(named).ok_or_else(bad)?;
     let value = rest[end..].to_owned();
     let is_number =
         value.bytes().all(|b| b.is_ascii_digit() || b == b'.') && value.starts_with(|c: char| c.is_ascii_digit());
@@ -95,23 +94,16 @@ fn condition(word: &str) -> Result<Condition, NoCondition> {
 impl Condition {
     /// Whether a host meets it.
     pub fn met(&self, known: &Known) -> Met {
-        let version = |have: &Option<String>| match have {
-            Some(have) => of_bool(self.accepts(compared(have, &self.value))),
-            None => Met::Unknown,
-        };
-        match self.property {
+        let version = |have: &Option<String>| Some(self.accepts(compared(have.as_ref()?, &self.value)));
+        let is_met = match self.property {
             Property::Cuda => version(&known.cuda),
             Property::Driver => version(&known.driver),
             Property::Arch => version(&known.arch),
-            Property::Brand => match self.brand_of(known) {
-                Some(is_met) => of_bool(is_met),
-                None => Met::Unknown,
-            },
-        }
-    }
-
-    fn brand_of(&self, known: &Known) -> Option<bool> {
-        Some(known.brand?.eq_ignore_ascii_case(&self.value) == (self.operator == "="))
+            Property::Brand => {
+                known.brand.map(|brand| brand.eq_ignore_ascii_case(&self.value) == (self.operator == "="))
+            }
+        };
+        is_met.map_or(Met::Unknown, of_bool)
     }
 
     fn accepts(&self, order: Ordering) -> bool {
@@ -144,12 +136,7 @@ fn compared(a: &str, b: &str) -> Ordering {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.property {
-            Property::Cuda => "cuda",
-            Property::Driver => "driver",
-            Property::Arch => "arch",
-            Property::Brand => "brand",
-        };
+        let (_, name) = PROPERTIES[self.property as usize];
         write!(f, "{name}{}{}", self.operator, self.value)
     }
 }

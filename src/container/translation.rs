@@ -34,10 +34,9 @@ pub struct Translated {
 pub fn translate(line: &str, forms: &[Form]) -> Result<Translated, Unreadable> {
     // Editors of Windows begin a file with a byte-order mark.
     let line = line.strip_prefix('\u{feff}').unwrap_or(line);
-    let is_key = |line: &str| {
-        ["services:", "apiVersion:", "kind:", "version:", "{", "---"].iter().any(|key| line.starts_with(key))
-    };
-    if line.lines().take(100).any(is_key) {
+    let first = line.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let word = first.split_whitespace().next().unwrap_or_default();
+    if word.ends_with(':') || word.starts_with('{') || word == "---" {
         return Err(not_a_file());
     }
     let (words, has_comment) = split(line)?;
