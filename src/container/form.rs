@@ -78,10 +78,13 @@ pub fn write(line: &CommandLine, form: Form) -> Written {
         }
     };
     let is_changed = (line.engine == Engine::Podman) != (form == Form::Podman) && line.request_only.is_none();
+    let first = line.image.as_ref().and_then(|image| image.split_once('/'));
+    let has_registry = first.is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
     let note = match form {
         Form::Compose | Form::Kubernetes => Some("the command, variables, volumes and ports are not in it: add them"),
+        Form::Podman if is_changed && has_registry => Some("Podman refuses options that only Docker has"),
         Form::Podman if is_changed => Some(
-            "Podman refuses options that it lacks, and may need the registry of the image: docker.io/library/IMAGE",
+            "Podman refuses options that only Docker has, and may need the whole name of the image: docker.io/library/IMAGE",
         ),
         _ => is_changed.then_some("Docker refuses options that only Podman has"),
     };

@@ -282,7 +282,7 @@ fn everything_that_is_printed_can_be_pasted() {
     let ran =
         run(&["container", "translate", "docker run --gpus '\"device=0,1\"' -v /a:/x x python 'a’;touch X;’ b.py'"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    insta::with_settings!({snapshot_path => "containers", prepend_module_to_snapshot => false, omit_expression => true}, {
+    insta::with_settings!({snapshot_path => ".", prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_snapshot!("translated", ran.out);
     });
     for line in [
