@@ -277,7 +277,7 @@ const SHORT: [Short; 39] = [
         examples: [
             "gpusetup container translate 'NV_GPU=0,3 nvidia-docker run nvidia/cuda'",
             "gpusetup container translate --to cdi -- docker run --gpus all IMAGE",
-            "gpusetup container translate --to kubernetes 'docker run --gpus 2 nvcr.io/nvidia/pytorch:25.10-py3'",
+            "gpusetup container translate --to kubernetes 'docker run --gpus 2 IMAGE'",
         ],
     },
     Short {
