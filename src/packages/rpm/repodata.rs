@@ -4,6 +4,7 @@ use super::super::Unknown;
 use super::super::records::{Budget, each_record_of, open};
 use crate::system::System;
 use memchr::memmem;
+use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 use std::io::Read;
@@ -85,7 +86,9 @@ impl Package {
 
 fn attribute(element: &BytesStart, name: &str) -> Result<Option<String>, String> {
     let found = element.try_get_attribute(name).map_err(|e| e.to_string())?;
-    found.map(|a| a.unescape_value().map(|v| v.into_owned()).map_err(|e| e.to_string())).transpose()
+    found
+        .map(|a| a.normalized_value(XmlVersion::Implicit1_0).map(|v| v.into_owned()).map_err(|e| e.to_string()))
+        .transpose()
 }
 
 /// The downloaded files of a repository.
