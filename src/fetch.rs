@@ -19,7 +19,7 @@ pub use sources::Sources;
 use crate::cache::{self, PART, REJECTED, with_ending};
 use crate::sum::hex;
 use crate::system::{System, interrupt};
-use crate::text::{bytes, without_query};
+use crate::text::{bytes, public_address};
 use client::Client;
 use part::{Length, Part, Shared, lock};
 use sha2::{Digest, Sha256};
@@ -387,7 +387,7 @@ impl<'a> Fetching<'a> {
         let kept = with_ending(self.wanted.to, REJECTED);
         let _ = lock(&self.part).forget();
         Err(Failed::Is(match self.on.rename(&self.path, &kept) {
-            Ok(()) => FetchError::Rejected { url: self.wanted.url.to_owned(), why, kept },
+            Ok(()) => FetchError::Rejected { url: public_address(self.wanted.url).into_owned(), why, kept },
             Err(source) => FetchError::Write { path: kept, source },
         }))
     }
@@ -418,7 +418,7 @@ fn sleep(time: Duration) -> Result<(), TransferError> {
 
 /// A trouble as it is told.
 fn told(url: &str, trouble: TransferError) -> FetchError {
-    let url = without_query(url).to_owned();
+    let url = public_address(url).into_owned();
     let why = match trouble {
         TransferError::Unreachable(why) => return FetchError::Unreachable { url, why },
         TransferError::Disk(e) => e.to_string(),

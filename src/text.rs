@@ -296,9 +296,22 @@ pub fn gpus_at<S: AsRef<str>>(addresses: &[S], of: usize) -> String {
     }
 }
 
-/// An address without its query, in which signed addresses have what lets anyone download the file.
-pub fn without_query(address: &str) -> &str {
-    if address.contains("://") { address.split('?').next().unwrap_or(address) } else { address }
+/// An address without what lets anyone download the file: its login, and its query, in which signed addresses have it.
+pub fn public_address(address: &str) -> Cow<'_, str> {
+    without_logins(if address.contains("://") { address.split('?').next().unwrap_or(address) } else { address })
+}
+
+/// A text without the logins of the addresses in it: `https://user:password@mirror.example`.
+pub fn without_logins(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split("://");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || "/?#\"'`<>|\\".contains(c)).unwrap_or(part.len());
+        let host = part[..end].rfind('@').map_or(0, |at| at + 1);
+        out += "://";
+        out += &part[host..];
+    }
+    if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
 }
 
 #[cfg(test)]
@@ -309,8 +322,25 @@ mod tests {
     #[test]
     fn what_a_signed_address_gives_away_is_left_out() {
         let signed = "https://x.example/a/NVIDIA-grid.run?sig=secret&se=2027#part";
-        assert_eq!(without_query(signed), "https://x.example/a/NVIDIA-grid.run");
-        assert_eq!(without_query("/srv/what?.run"), "/srv/what?.run");
+        assert_eq!(public_address(signed), "https://x.example/a/NVIDIA-grid.run");
+        assert_eq!(public_address("https://me:pw@x.example/a?sig=secret"), "https://x.example/a");
+        assert_eq!(public_address("/srv/what?.run"), "/srv/what?.run");
+    }
+
+    #[test]
+    fn no_login_is_in_a_text_for_people() {
+        for (text, shown) in [
+            ("https://me:S3CRET@x.example/d", "https://x.example/d"),
+            (
+                "cannot reach http://me:a@b@x:80: refused; try ftp://token@y",
+                "cannot reach http://x:80: refused; try ftp://y",
+            ),
+            ("'https://me:pw@x' and \"https://me:pw@y\"", "'https://x' and \"https://y\""),
+            ("https://x.example/a@b?c=d@e", "https://x.example/a@b?c=d@e"),
+            ("https://x.example, mail me@x.example", "https://x.example, mail me@x.example"),
+        ] {
+            assert_eq!(without_logins(text), shown);
+        }
     }
 
     #[test]

@@ -48,6 +48,7 @@ use crate::exit::Exit;
 use crate::nvidia;
 use crate::system::{bug, environment};
 use crate::text;
+use crate::text::without_logins;
 use clap::builder::TypedValueParser as _;
 use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use config::Config;
@@ -55,6 +56,7 @@ use options::{
     BundleOptions, ColorOption, HostOptions, LanguageOptions, LookOptions, RequestOptions, RunOptions, SourceOptions,
     TrustOptions,
 };
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -204,6 +206,10 @@ fn configured(arguments: &[OsString], config: &Config, wants_json: bool) -> Resu
     match mistakes::known(&e, arguments, &commands(), config) {
         Some(problem) => Err(problem),
         None if e.use_stderr() && wants_json => Err(Problem::usage(first_line(&e))),
+        None if e.use_stderr() && matches!(without_logins(&e.render().to_string()), Cow::Owned(_)) => {
+            complain(e.render().to_string().trim_end());
+            Ok(Exit::Usage.code())
+        }
         // Help and version are answers; anything else is exit 2, which is clap's own code too.
         None => match e.print().and_then(|()| io::stdout().flush()) {
             Err(why) if !e.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&why)),
@@ -379,9 +385,10 @@ fn say(text: &str) {
     complain(&terminal::filled(&legible(text)));
 }
 
-/// Writes a line to standard error. Where that is closed or full, the exit code is what is left to say.
+/// Writes a line to standard error, without the logins of addresses: logs keep it. Where that is closed or full, the exit code is
+/// what is left to say.
 fn complain(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", without_logins(line));
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, files, user_data};
-use crate::text::{quoted, quoted_path, visible};
+use crate::text::{public_address, quoted, quoted_path, visible};
 use crate::version::Want;
 use clap::ValueEnum;
 use std::path::PathBuf;
@@ -60,8 +60,8 @@ pub struct Options {
     /// In user-data: who reboots the machine, gpusetup (if-needed) or cloud-init (external)
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "if-needed")]
     reboot: RebootOption,
-    /// In user-data: download gpusetup from URL, if the image does not contain it
-    #[arg(long, value_name = "URL", requires = "binary_sha256", value_parser = address)]
+    /// In user-data: download gpusetup from URL, which has no login, if the image does not contain it
+    #[arg(long, value_name = "URL", requires = "binary_sha256")]
     binary_url: Option<String>,
     /// In user-data: the SHA-256 of the file at --binary-url
     #[arg(long, value_name = "SUM", requires = "binary_url", value_parser = super::options::sum)]
@@ -86,6 +86,7 @@ enum Format {
 
 /// Prints the plan.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
+    options.binary_url.as_deref().map_or(Ok(()), public)?;
     let sources = options.source.sources()?;
     let opened = options.bundle.open(&options.trust, &options.host.database.store())?;
     let database = database(&options.host, opened.as_deref())?;
@@ -189,7 +190,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
                 binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
                 lock: lock.as_deref(),
             };
-            for missing in wishes.missing() {
+            for missing in wishes.missing(&plan) {
                 super::say(&format!("note: {missing}"));
             }
             let certificates = sources.ca_cert.iter().map(|path| path.display().to_string());
@@ -308,11 +309,18 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
     }
 }
 
-/// An address that can stand in a shell's single quotes and a YAML text.
-fn address(text: &str) -> Result<String, String> {
+/// Refuses an address that cannot stand in a shell's single quotes and a YAML text, or that lets anyone download the file: user-data is
+/// read by more than its machine. It is not repeated, because there may be a password in it.
+fn public(binary_url: &str) -> Result<(), Problem> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!&=+,;%".contains(c);
-    if text.starts_with("https://") && text.chars().all(plain) {
-        return Ok(text.to_owned());
+    let wrong = |why: &str| Err(Problem::usage(format!("--binary-url: {why}")));
+    if !binary_url.starts_with("https://") || !binary_url.chars().all(plain) {
+        return wrong("an https:// address without blanks and quotes is expected");
     }
-    Err("an https:// address without blanks and quotes is expected".to_owned())
+    if public_address(binary_url) != binary_url {
+        let problem = wrong("the address has a login or a query (?…), and user-data is read by more than its machine");
+        return problem
+            .map_err(|problem| problem.hint("put gpusetup into the image, or offer the file without a login"));
+    }
+    Ok(())
 }

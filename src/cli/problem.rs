@@ -9,8 +9,9 @@ use crate::plan::OtherHost;
 use crate::resolve::{Conflict, Hint, Premise};
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
-use crate::text::{message, quoted, quoted_path};
+use crate::text::{message, quoted, quoted_path, without_logins};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// A failure on its way to the screen.
@@ -37,13 +38,13 @@ pub struct ErrorReport<'a> {
     /// The exit code.
     pub exit_code: u8,
     /// What happened, to what, and why.
-    pub error: &'a str,
+    pub error: Cow<'a, str>,
     /// The facts that the error rests on.
-    pub because: &'a [String],
+    pub because: Vec<Cow<'a, str>>,
     /// What would help, in words.
-    pub hints: &'a [String],
+    pub hints: Vec<Cow<'a, str>>,
     /// Commands that would help, the best first.
-    pub r#try: Vec<&'a str>,
+    pub r#try: Vec<Cow<'a, str>>,
 }
 
 impl Problem {
@@ -105,15 +106,16 @@ impl Problem {
         self
     }
 
-    /// The failure as JSON.
+    /// The failure as JSON, without the logins of addresses.
     pub fn json(&self) -> ErrorReport<'_> {
+        let command = |text: &'_ String| text.find("  # ").unwrap_or(text.len());
         ErrorReport {
             schema: "gpusetup.error/1",
             exit_code: self.exit.code(),
-            error: &self.message,
-            because: &self.because,
-            hints: &self.hints,
-            r#try: self.tries.iter().map(|command| command.split("  # ").next().unwrap_or_default()).collect(),
+            error: without_logins(&self.message),
+            because: self.because.iter().map(|fact| without_logins(fact)).collect(),
+            hints: self.hints.iter().map(|hint| without_logins(hint)).collect(),
+            r#try: self.tries.iter().map(|text| without_logins(&text[..command(text)])).collect(),
         }
     }
 

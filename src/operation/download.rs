@@ -2,7 +2,7 @@
 
 use super::Counts;
 use super::shell::make_folder;
-use crate::text::{quoted, quoted_path, without_query};
+use crate::text::{public_address, quoted, quoted_path};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub struct Download {
 impl Download {
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        format!("download {}", without_query(&self.url))
+        format!("download {}", public_address(&self.url))
     }
 
     /// The lines of a script that do it.

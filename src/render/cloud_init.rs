@@ -4,7 +4,7 @@
 use crate::fetch::Sources;
 use crate::plan::Plan;
 use crate::resolve::Method;
-use crate::text::{is_hidden, visible};
+use crate::text::{is_hidden, public_address, visible};
 use std::fmt::Write;
 
 /// How the machine gets there.
@@ -24,15 +24,21 @@ pub struct Wishes<'a> {
 
 impl Wishes<'_> {
     /// What the machine needs beside the user-data, with the flags that provide it.
-    pub fn missing(&self) -> Vec<&'static str> {
+    pub fn missing(&self, plan: &Plan) -> Vec<&'static str> {
         let licences = "apply stops with exit code 2 until NVIDIA's licences are accepted: add --accept-eula";
         let program = "the image must contain gpusetup: otherwise add --binary-url URL --binary-sha256 SUM";
         let login = "user-data is read by more than its machine, so the mirror's login is left out: add it there to mirror or mirrors";
+        let query = "user-data is read by more than its machine, so the query of --driver-file's address is left out: add it there";
         let has_login = self.sources.mirrors.has_logins();
         let missing = [
             (!self.accept_eula).then_some(licences),
             self.binary.is_none().then_some(program),
             has_login.then_some(login),
+            plan.request
+                .driver_file
+                .as_ref()
+                .is_some_and(|file| public_address(&file.url) != file.url)
+                .then_some(query),
         ];
         missing.into_iter().flatten().collect()
     }
@@ -63,7 +69,7 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         None => choice(plan, &mut key),
     }
     if let Some(file) = &plan.request.driver_file {
-        key("driver-file", file.url.strip_prefix("file://").unwrap_or(&file.url));
+        key("driver-file", file.url.strip_prefix("file://").unwrap_or(&public_address(&file.url)));
         key("driver-file-sha256", &file.sha256);
     }
     key("prefix", &plan.request.prefix.display().to_string());
@@ -108,9 +114,10 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
          # accept-eula: true\n"
     };
     let fetch = wishes.binary.map_or_else(String::new, |(url, sum)| {
+        // Verified where only root writes, and put in its place at once: a wrong file replaces nothing.
         format!(
-            "curl -fsSL --retry 5 -o /usr/local/bin/gpusetup '{url}' && echo '{sum}  /usr/local/bin/gpusetup' | sha256sum \
-             -c --quiet && chmod 755 /usr/local/bin/gpusetup && "
+            "cd /usr/local/bin && d=$(mktemp -d ./.gpusetup-XXXXXX) && trap 'rm -rf $d' EXIT && curl -fsSL --proto =https --retry 5 -o \
+             $d/gpusetup '{url}' && echo '{sum}  '$d/gpusetup | sha256sum -c --quiet && chmod 755 $d/gpusetup && mv -f $d/gpusetup gpusetup && "
         )
     });
     // One command: user-data's scripts go on behind a failed line, and the last one's status is all that is heard.

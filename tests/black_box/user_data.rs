@@ -63,11 +63,80 @@ fn user_data_leads_to_the_same_choice() {
     ]
     .concat());
     assert!(fetched.out.contains("condition: [gpusetup, reboot-required]"), "{}", fetched.out);
-    assert!(fetched.out.contains(&format!("'{sum}  /usr/local/bin/gpusetup' | sha256sum -c")), "{}", fetched.out);
-    for wrong in ["https://e.org/'; rm -rf /;'", "http://e.org/g", "https://e.org/a b"] {
+    for wrong in [
+        "https://e.org/'; rm -rf /;'",
+        "http://e.org/g",
+        "https://e.org/a b",
+        "https://me:hunter2@e.org/g",
+        "https://e.org/g?token=hunter2",
+        "http://e.org/g?token=hunter2",
+    ] {
         let said = run(&[&ask[..], &["--binary-url", wrong, "--binary-sha256", &sum]].concat());
-        assert_eq!(said.code, 2, "{wrong}: {}", said.out);
+        assert!(said.code == 2 && !format!("{}{}", said.out, said.err).contains("hunter2"), "{wrong}: {}", said.err);
     }
+}
+
+#[test]
+fn a_program_that_is_not_what_it_should_be_replaces_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let (bin, tools) = (path("bin"), path("tools"));
+    for folder in [&bin, &tools] {
+        std::fs::create_dir(folder).expect("made");
+    }
+    let write = |file: std::path::PathBuf, text: &str| {
+        std::fs::write(&file, text).expect("written");
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+    };
+    // What the server has, and a curl that brings it.
+    write(path("served"), "#!/bin/sh\necho new $*\n");
+    write(
+        tools.join("curl"),
+        &format!("#!/bin/sh\nwhile [ $1 != -o ]; do shift; done\ncp {} $2\nchmod 600 $2\n", path("served").display()),
+    );
+    let run_with = |sum: &str| {
+        let ask = [
+            "plan",
+            "--format",
+            "cloud-init",
+            "--os",
+            "debian-12",
+            "--gpu",
+            "l4",
+            "--binary-url",
+            "https://e.org/g",
+            "--binary-sha256",
+            sum,
+        ];
+        let said = run(&ask);
+        let line = said
+            .out
+            .lines()
+            .find_map(|line| line.strip_prefix("  - [sh, -c, \"")?.strip_suffix("\"]"))
+            .expect("a command");
+        let line = line.replace("/usr/local/bin", &bin.display().to_string());
+        let path = format!("{}:{}:/usr/bin:/bin", bin.display(), tools.display());
+        let done = std::process::Command::new("sh").args(["-c", &line]).env("PATH", path).output().expect("sh runs");
+        let left: Vec<_> = std::fs::read_dir(&bin).expect("there").map(|e| e.expect("an entry").file_name()).collect();
+        assert_eq!(left, ["gpusetup"], "{line}");
+        (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    write(bin.join("gpusetup"), "#!/bin/sh\necho old $*\n");
+    let wrong = run_with(&"0".repeat(64));
+    assert!(!wrong.0 && wrong.1.is_empty(), "{wrong:?}");
+    assert_eq!(std::fs::read_to_string(bin.join("gpusetup")).expect("there"), "#!/bin/sh\necho old $*\n");
+    let sum = gpusetup::sum::sha256(std::fs::read(path("served")).expect("there"));
+    assert_eq!(run_with(&sum), (true, "new apply --unattended\n".to_owned()));
+}
+
+#[test]
+fn user_data_has_no_query_of_a_signed_address() {
+    let sum = "0".repeat(64);
+    let file = "https://e.org/NVIDIA-Linux-x86_64-570.211.01-grid.run?sig=hunter2";
+    let ask = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver-file", file, "--driver-file-sha256", &sum];
+    let said = run(&[&ask[..], &["--format", "cloud-init"]].concat());
+    assert!(said.code == 0 && !said.out.contains("hunter2"), "{}", said.out);
+    assert!(said.err.contains("the query of --driver-file's address is left out"), "{}", said.err);
 }
 
 #[test]
