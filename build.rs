@@ -1,24 +1,21 @@
 //! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
 //! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
 
+use gpusetup_database::signed::{KEYS, KeyList};
 use gpusetup_database::{compact, compat, error_code, gpu_guide, language, message, subject};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::exit;
 
-/// The keys that sign databases and releases, if whoever builds has any. Without it they are those in compat/release.pub.
-const VARIABLE: &str = "GPUSETUP_RELEASE_KEY";
+/// The file with the lists of the keys that sign databases and releases, if whoever builds has any [default: compat/release-keys].
+const VARIABLE: &str = "GPUSETUP_RELEASE_KEYS";
 
 fn main() {
-    println!("cargo::rerun-if-env-changed={VARIABLE}");
-    if let (Err(_), Some(keys)) = (std::env::var(VARIABLE), compat::release_keys(Path::new("."))) {
-        println!("cargo::rustc-env={VARIABLE}={keys}");
-    }
     for folder in ["compat", "explain", "manifests"] {
         println!("cargo::rerun-if-changed={folder}");
     }
     without_tables();
-    if let Err(problem) = database().and_then(|database| explanations(&database.xids)) {
+    if let Err(problem) = release_keys().and_then(|()| explanations(&database()?.xids)) {
         for line in problem.lines() {
             println!("cargo::error={line}");
         }
@@ -43,6 +40,20 @@ fn without_tables() {
     if architecture == "x86_64" && std::env::var_os("RUSTC_LINKER").is_none() {
         println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
     }
+}
+
+/// The newest list of keys becomes part of the program.
+fn release_keys() -> Result<(), String> {
+    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let usual = Path::new("compat").join(KEYS);
+    let Some(file) = named.or_else(|| usual.exists().then_some(usual)) else { return Ok(()) };
+    println!("cargo::rerun-if-changed={}", file.display());
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
+    let text = std::fs::read_to_string(&file).map_err(|e| failed(&e))?;
+    let list = KeyList::newest(&text).map_err(|e| failed(&e))?;
+    println!("cargo::rustc-env=GPUSETUP_KEY_LIST={}", list.line());
+    Ok(())
 }
 
 fn database() -> Result<compat::Database, String> {

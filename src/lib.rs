@@ -52,7 +52,7 @@
 // clippy.toml lists what only `system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub use gpusetup_database::{compat, error_code, gpu_guide, language, message, subject, sum, version, yaml};
+pub use gpusetup_database::{compat, error_code, gpu_guide, language, message, signed, subject, sum, version, yaml};
 
 pub mod apply;
 mod built_in;
@@ -84,7 +84,6 @@ pub mod private;
 pub mod recognise;
 pub mod render;
 pub mod resolve;
-pub mod signed;
 pub mod system;
 pub mod text;
 pub mod translation;

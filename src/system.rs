@@ -603,6 +603,11 @@ fn unfinished(name: &OsStr) -> OsString {
     unfinished
 }
 
+/// The day in UTC: `2026-11-29`.
+pub fn today() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// The modules of `src/`, from the ground up. Modules on one floor do not use each other.
 const FLOORS: [&[&str]; 14] = [
     // What the package gpusetup-database has.
-    &["compat", "error_code", "gpu_guide", "language", "message", "subject", "sum", "version", "yaml"],
-    &["built_in", "certificate", "exit", "ids", "mirrors", "paths", "signed", "text"],
+    &["compat", "error_code", "gpu_guide", "language", "message", "signed", "subject", "sum", "version", "yaml"],
+    &["built_in", "certificate", "exit", "ids", "mirrors", "paths", "text"],
     &["recognise", "system", "translation", "zst"],
     &["database", "nvidia", "packages", "private"],
     &["cache", "causes", "host", "installation", "mig"],

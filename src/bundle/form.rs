@@ -8,7 +8,7 @@ use crate::signed::Signers;
 use crate::sum::hex;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
-use crate::system::{Directory, cores, interrupt};
+use crate::system::{Directory, cores, interrupt, today};
 use crate::zst;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -316,8 +316,9 @@ pub fn mode(name: &str) -> u32 {
 pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
     let signature = head.signature.as_ref().ok_or(BundleError::Unsigned)?;
     let signature = String::from_utf8_lossy(signature);
-    let verified = Signers::all([key]).and_then(|signers| signers.verify(&head.manifest, &signature));
-    verified.map_err(|e| BundleError::Signature(e.to_string()))
+    let verified =
+        Signers::all([key]).and_then(|signers| signers.verify(MANIFEST, &head.manifest, &signature, Some(&today())));
+    verified.map(drop).map_err(|e| BundleError::Signature(e.to_string()))
 }
 
 #[cfg(test)]

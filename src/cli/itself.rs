@@ -3,17 +3,18 @@
 use super::host::must_be_private;
 use super::options::JsonOption;
 use super::run::agreed;
-use super::upstream::{self, MOST_SIGNATURES};
+use super::upstream::{self, Lists, MOST_SIGNATURES};
 use super::{Problem, print, say};
 use crate::database::is_newer;
 use crate::exit::Exit;
 use crate::fetch::Sources;
 use crate::installation::{self, Installation, PROGRAM, RECEIPT, Receipt, is_below};
 use crate::paths::JOURNAL;
+use crate::signed::{KEYS, SignatureError};
 use crate::sum::sha256;
 use crate::system::trust::user_name;
-use crate::system::{Program, System, chain};
-use crate::text::{quoted_path, visible};
+use crate::system::{Program, System, chain, today};
+use crate::text::{count, quoted_path, visible, without_logins};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -39,11 +40,11 @@ pub enum Command {
     Update(UpdateOptions),
     /// Remove this gpusetup, if install.sh installed it; what it installed stays
     Uninstall(UninstallOptions),
-    /// Verify that a file is signed with the release key
+    /// Verify that a file is signed with the release keys, and show what was signed with it: its name, its last day
     Verify {
         /// The file; FILE.minisig has its signature
         file: PathBuf,
-        /// Trust this minisign public key instead of the release key
+        /// Trust this minisign public key instead of the release keys
         #[arg(long, value_name = "FILE")]
         key: Vec<PathBuf>,
         #[command(flatten)]
@@ -60,7 +61,7 @@ pub struct UpdateOptions {
     /// The address of the releases, or a folder with the files of one [default: that of the installation]
     #[arg(long, value_name = "URL|DIR")]
     from: Option<String>,
-    /// Trust this minisign public key instead of the release key
+    /// Trust this minisign public key instead of the release keys
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
     /// Also trust the certificates in this PEM file
@@ -114,6 +115,8 @@ struct Verified<'a> {
     file: &'a Path,
     /// Always true: it is an error if the signature does not match.
     signed: bool,
+    /// The trusted comments of the signatures that match.
+    comments: Vec<String>,
 }
 
 impl Done<'_> {
@@ -185,18 +188,29 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     let from = options.from.clone().or(usual).ok_or_else(|| {
         Problem::usage("neither the receipt nor this gpusetup has an address of releases").hint("--from URL names one")
     })?;
-    let signers = upstream::signers(&options.key, "releases")?;
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
+    // The lists of the newest release, whichever release is wanted.
+    let (at, store) = (upstream::below(&from, None, KEYS), upstream::store());
+    let lists = Lists { at, store: &store, keep: !options.dry_run, sources: &sources };
+    let signers = upstream::signers(&options.key, "releases", &lists)?;
     let wanted = options.to.as_deref();
-    let refused = |why: &str| Problem::integrity(format!("the release at {from} is refused: {why}"));
+    let shown = without_logins(&from);
+    let refused = |why: &str| Problem::integrity(format!("the release at {shown} is refused: {why}"));
+    let read = |name: &str, limit| upstream::read(&upstream::below(&from, wanted, name), limit, &sources);
     let file = |name: &str, limit| {
-        let address = upstream::below(&from, wanted, name);
-        let absent = || Problem::new(Exit::Later, format!("there is no {address}"));
-        upstream::read(&address, limit, &sources)?.ok_or_else(absent)
+        let absent = || Problem::new(Exit::Later, format!("there is no {}", upstream::below(&shown, wanted, name)));
+        read(name, limit)?.ok_or_else(absent)
     };
     let sums = file(SUMS, MOST_SUMS)?;
-    let signatures = file(&format!("{SUMS}.minisig"), MOST_SIGNATURES)?;
-    signers.verify(&sums, &String::from_utf8_lossy(&signatures)).map_err(|e| refused(&e.to_string()))?;
+    let signatures = read(&format!("{SUMS}.minisig"), MOST_SIGNATURES)?;
+    let signatures = signatures.ok_or_else(|| refused(&format!("it is not signed, there is no {SUMS}.minisig")))?;
+    let signatures = String::from_utf8_lossy(&signatures);
+    let today = today();
+    // Whoever names a release may mean an old one.
+    signers.verify(SUMS, &sums, &signatures, wanted.is_none().then_some(&today)).map_err(|e| match e {
+        SignatureError::Expired { day } => expired(&shown, &day, &today),
+        e => refused(&e.to_string()),
+    })?;
     let sums = String::from_utf8_lossy(&sums);
     let entries = archives_in(&sums);
     let entry = match entries.as_slice() {
@@ -220,7 +234,7 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     };
     // The receipt of an update that was interrupted is newer than the program.
     if offered == VERSION || wanted.is_none() && is_newer(VERSION, offered) {
-        let text = format!("gpusetup {VERSION} is installed, and {from} has {offered}: nothing to do");
+        let text = format!("gpusetup {VERSION} is installed, and {shown} has {offered}: nothing to do");
         return done(false, Vec::new()).tell(options.form, &text);
     }
     if options.dry_run {
@@ -242,6 +256,17 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
         .tell(options.form, &format!("gpusetup {offered} is installed below {}, {VERSION} before", prefix.display()))
 }
 
+/// That nobody has signed the newest release for too long: somebody may keep newer ones from this host.
+fn expired(from: &str, day: &str, today: &str) -> Problem {
+    let date = |text: &str| text.parse::<jiff::civil::Date>().ok();
+    let days = date(day).zip(date(today)).and_then(|(last, now)| last.until(now).ok()).map(|span| span.get_days());
+    let past = days.map_or_else(String::new, |days| count(u64::from(days.unsigned_abs()), "day") + " ");
+    Problem::integrity(format!(
+        "the newest release that {from} knows is {past}past its last day, {day}: newer ones may be kept from this host (a freeze attack)"
+    ))
+    .hint("name another address of the releases with --from URL, or, if you mean this release, its version with --to VERSION")
+}
+
 /// A line of the checksums.
 struct Entry<'a> {
     sum: &'a str,
@@ -260,8 +285,11 @@ fn archives_in(sums: &str) -> Vec<Entry<'_>> {
     sums.lines().filter_map(entry).collect()
 }
 
-/// The files in an archive, without the folder that they are in, with their modes.
-fn unpacked(archive: &[u8]) -> io::Result<BTreeMap<String, (u32, Vec<u8>)>> {
+/// Files below a prefix: their modes, and their bytes.
+type Files = BTreeMap<String, (u32, Vec<u8>)>;
+
+/// The files in an archive, without the folder that they are in.
+fn unpacked(archive: &[u8]) -> io::Result<Files> {
     let mut files = BTreeMap::new();
     let mut tar = tar::Archive::new(GzDecoder::new(archive).take(MOST_BYTES));
     for entry in tar.entries()? {
@@ -282,13 +310,17 @@ fn unpacked(archive: &[u8]) -> io::Result<BTreeMap<String, (u32, Vec<u8>)>> {
 
 /// Puts the new files below the prefix. The receipt lists old and new files until the new program, which was started once, is in
 /// its place: whatever interrupts this can be repeated or uninstalled.
-fn replace(
-    prefix: &Path,
-    old: &Receipt,
-    new: &Receipt,
-    files: &BTreeMap<String, (u32, Vec<u8>)>,
-) -> Result<(), Problem> {
+fn replace(prefix: &Path, old: &Receipt, new: &Receipt, files: &Files) -> Result<(), Problem> {
     let below = System::at(prefix);
+    let replaced = put_files(&below, prefix, old, new, files);
+    if replaced.is_err() {
+        // Once it is in its place, there is none.
+        let _ = below.remove(NEW_PROGRAM);
+    }
+    replaced
+}
+
+fn put_files(below: &System, prefix: &Path, old: &Receipt, new: &Receipt, files: &Files) -> Result<(), Problem> {
     let failed = |path: &str| {
         let path = prefix.join(path);
         move |e: io::Error| denied("write", &path, &e)
@@ -304,7 +336,6 @@ fn replace(
     let start = prefix.join(NEW_PROGRAM).to_string_lossy().into_owned();
     let said = System::live().run(&Program::new([start.as_str(), "--version"]));
     if !said.as_ref().is_ok_and(|said| said.succeeded() && said.text.contains(&new.version)) {
-        let _ = below.remove(NEW_PROGRAM);
         let why = said.map_or_else(|e| chain(&e), |said| said.last_lines(2));
         return Err(Problem::integrity(format!("gpusetup {} does not run here: {why}", new.version)));
     }
@@ -363,21 +394,24 @@ fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
 }
 
 fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Problem> {
-    let signers = upstream::signers(keys, "files")?;
     let sources = Sources::default();
     let name = file.to_string_lossy();
-    let read = |name: &str, limit| {
-        upstream::read(name, limit, &sources)?.ok_or_else(|| Problem::usage(format!("there is no {}", visible(name))))
-    };
-    let bytes = read(&name, MOST_BYTES)?;
-    let signatures = read(&format!("{name}.minisig"), MOST_SIGNATURES)?;
-    signers
-        .verify(&bytes, &String::from_utf8_lossy(&signatures))
-        .map_err(|e| Problem::integrity(format!("{}: {e}", visible(&name))))?;
+    let lists = Lists { at: upstream::beside(&name, KEYS), store: &upstream::store(), keep: false, sources: &sources };
+    let signers = upstream::signers(keys, "files", &lists)?;
+    let wrong = |why: &dyn std::fmt::Display| Problem::integrity(format!("{}: {why}", visible(&name)));
+    let bytes = upstream::read(&name, MOST_BYTES, &sources)?;
+    let bytes = bytes.ok_or_else(|| Problem::usage(format!("there is no {}", visible(&name))))?;
+    let signatures = upstream::read(&format!("{name}.minisig"), MOST_SIGNATURES, &sources)?;
+    let unsigned = || wrong(&format_args!("it is not signed, there is no {}.minisig", visible(&name)));
+    let signatures = signatures.ok_or_else(unsigned)?;
+    let comments = signers
+        .verify(upstream::name_at(&name), &bytes, &String::from_utf8_lossy(&signatures), None)
+        .map_err(|e| wrong(&e))?;
     if form.json {
-        super::print_json(&Verified { schema: "gpusetup.self-verify/1", file, signed: true })?;
+        super::print_json(&Verified { schema: "gpusetup.self-verify/1", file, signed: true, comments })?;
     } else {
-        print(&format!("{}: the signature matches\n", visible(&name)))?;
+        let signed = comments.iter().map(|comment| format!("\n  {}", visible(&comment.replace('\t', ", "))));
+        print(&format!("{}: the signature matches{}\n", visible(&name), signed.collect::<String>()))?;
     }
     Ok(Exit::Done)
 }

@@ -190,7 +190,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
         facts.container_host = Some(container_host(system, database, None));
     }
     let inventory = inventory(options, system, database, &facts, &unwanted)?;
-    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let today = crate::system::today();
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
     let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;

@@ -5,6 +5,7 @@
 use super::archive::{self, ArchiveError};
 use super::{VERSION, is_newer};
 use crate::compat::Database;
+use crate::signed;
 use crate::sum::sha256;
 use crate::system::trust::is_ours_alone;
 use crate::system::{Directory, System, contents, is_absent};
@@ -21,6 +22,11 @@ const COMPACT: &str = "database.bin";
 /// Contains the version of the newest database ever accepted here by its signature. It outlives the databases: a signature
 /// never expires, so an old database could be sent again.
 const FLOOR: &str = "newest-accepted";
+/// Contains the lists of release keys that were followed here, which are verified again each time: a revoked key is not trusted again
+/// because a mirror has an old file. It is here, and not with the journal, because everybody may verify.
+const KEYS: &str = signed::KEYS;
+/// What outlives the databases.
+const KEPT: [&str; 2] = [FLOOR, KEYS];
 
 /// Why the installed database cannot be used, or why nothing can be installed.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +153,7 @@ impl Store {
         // In use from here on. The previous one is kept; older ones are removed, and a failure to do so does not matter.
         for name in self.system.list(&self.folder).unwrap_or_default() {
             let kept = name == "current"
-                || name == FLOOR
+                || KEPT.contains(&name.as_str())
                 || name == database.version
                 || before.as_deref() == Some(Path::new(&name));
             if !kept {
@@ -163,7 +169,13 @@ impl Store {
         let was = self.system.link_target(&current).is_some();
         // The link first: if this is interrupted, the binary's own database is used, and nothing half removed.
         self.system.remove(&current).map_err(failed(&current))?;
-        for name in self.system.list(&self.folder).map_err(failed(&self.folder))?.iter().filter(|name| *name != FLOOR) {
+        for name in self
+            .system
+            .list(&self.folder)
+            .map_err(failed(&self.folder))?
+            .iter()
+            .filter(|name| !KEPT.contains(&name.as_str()))
+        {
             let path = self.folder.join(name);
             self.system.remove_tree(&path).map_err(failed(&path))?;
         }
@@ -192,9 +204,31 @@ impl Store {
     }
 
     fn floor(&self) -> Result<Option<String>, StoreError> {
+        Ok(self.text(FLOOR)?.map(|text| text.trim().to_owned()))
+    }
+
+    /// The file with the lists of release keys that were followed here.
+    pub fn keys(&self) -> Result<Option<String>, StoreError> {
+        self.text(KEYS)
+    }
+
+    /// Where that file is.
+    pub fn keys_path(&self) -> PathBuf {
+        self.folder.join(KEYS)
+    }
+
+    /// Records the lists of release keys that were followed.
+    pub fn keep_keys(&self, lists: &str) -> Result<(), StoreError> {
+        let path = self.keys_path();
+        self.system.make_directories(&self.folder, 0o755).map_err(failed(&self.folder))?;
+        self.open()?;
+        self.system.write(&path, lists.as_bytes(), 0o644).map_err(failed(&path))
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, StoreError> {
         let Some(folder) = self.open()? else { return Ok(None) };
-        let text = read(&folder, FLOOR, &self.folder)?;
-        Ok(text.map(|text| String::from_utf8_lossy(&text).trim().to_owned()))
+        let text = read(&folder, name, &self.folder)?;
+        Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// The folder, which must be writable by root only; none if nothing was ever installed.

@@ -358,10 +358,7 @@ pub fn gather(
         denied,
         blocked,
         images,
-        apt: senses.at(Sense::Apt, || {
-            let now = || jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-            apt::apt(system, &sources.today.clone().unwrap_or_else(now))
-        }),
+        apt: senses.at(Sense::Apt, || apt::apt(system, &sources.today.clone().unwrap_or_else(crate::system::today))),
         bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
         containers: senses
             .at(Sense::Containers, || containers::containers(system, database, || LazyCell::force(&container_host))),

@@ -2,6 +2,7 @@
 //! everything that can be wrong with a download, after which nothing is left behind.
 
 use crate::host::{Said, Server, machine, text};
+use crate::keyring::Keyring;
 use crate::release::{Release, dist, stand_in};
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,7 +64,7 @@ fn it_installs_below_a_prefix() {
     // Once more, this version, a folder, and another spelling.
     install(&release, &server.url, &[&to[..], &["--version", "v0.1.0"]].concat(), &[]).succeeds();
     let equal = format!("--prefix={}", prefix.display());
-    install(&release, text(&release.files()), &[&equal, "--require-signature"], &[]).succeeds();
+    install(&release, text(&release.files()), &[&equal], &[]).succeeds();
     assert_eq!(below(&prefix).into_iter().filter(|path| !prefix.join(path).is_dir()).collect::<BTreeSet<_>>(), there);
 
     // Without curl, and without both.
@@ -158,7 +159,7 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     fs::create_dir_all(&other).expect("made");
     fs::create_dir_all(&linked).expect("made");
     std::os::unix::fs::symlink(&other, linked.join("share")).expect("made");
-    for (prefix, words) in [(&taken, "bin/gpusetup is a folder"), (&linked, "share/gpusetup is elsewhere")] {
+    for (prefix, words) in [(&taken, "bin/gpusetup is a folder"), (&linked, "/share is a link")] {
         let said = install(&release, &server.url, &["--prefix", text(prefix)], &[]);
         assert!(said.code == Some(1) && said.err.contains(words), "{said:?}");
         assert!(!below(prefix).iter().any(|path| path.starts_with(".gpusetup-")));
@@ -196,15 +197,12 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
 fn two_people_can_be_needed_for_a_release() {
     let release = Release::small();
     let folder = tempfile::tempdir().expect("a folder");
-    let key = |name: &str| {
-        let text = fs::read_to_string(release.path(&format!("{name}.pub"))).expect("made");
-        text.lines().last().expect("a key").to_owned()
-    };
-    let keys = format!("{},{}", key("release"), key("stranger"));
+    let list = folder.path().join("release-keys");
+    let text_of = format!("gpusetup.keys/1 1 2 {} {}\n", release.key("release"), release.key("stranger"));
+    fs::write(&list, text_of).expect("written");
     let (release_key, stranger_key) = (release.path("release.key"), release.path("stranger.key"));
     let (program, out) = (release.path("program"), folder.path().join("out"));
-    let options =
-        ["--release-key", &keys, "--signatures", "2", "--sign", text(&stranger_key), "--sign", text(&release_key)];
+    let options = ["--release-keys", text(&list), "--sign", text(&stranger_key), "--sign", text(&release_key)];
     dist(&program, &out, &options, &[]).succeeds();
     let prefix = folder.path().join("prefix");
     let install = || {
@@ -222,6 +220,16 @@ fn two_people_can_be_needed_for_a_release() {
         assert!(said.code == Some(1) && said.err.contains("has 1 signatures by release keys, and needs 2"), "{said:?}");
         assert!(!prefix.exists());
     }
+    // Nor is a list that its own keys did not all agree to.
+    fs::write(
+        &list,
+        format!("{}gpusetup.keys/1 2 1 {}\n", fs::read_to_string(&list).expect("there"), release.key("release")),
+    )
+    .expect("written");
+    let said = dist(&program, &out, &options, &[]);
+    assert!(said.code == Some(1) && said.err.contains("list 2 of the keys is not signed"), "{said:?}");
+    fs::write(&list, fs::read_to_string(&list).expect("there").lines().next().expect("a list").to_owned() + "\n")
+        .expect("written");
     // Nor is another release mixed with this one.
     fs::write(out.join("gpusetup-0.0.9-x86_64-linux.tar.gz"), "").expect("written");
     let said = dist(&program, &out, &options, &[]);
@@ -260,7 +268,7 @@ fn it_updates_and_removes_itself() {
     let update = |from: &Path| own(&["update", "--from", text(from), "--key", text(&key)]);
 
     let said = own(&["update", "--from", text(&release.files())]);
-    assert!(said.code == Some(10) && said.err.contains("without a release key"), "{said:?}");
+    assert!(said.code == Some(10) && said.err.contains("without release keys"), "{said:?}");
     assert!(update(&release.files()).succeeds().out.contains("nothing to do"));
     own(&["verify", text(&release.files().join("SHA256SUMS")), "--key", text(&key)]).succeeds();
     let said =
@@ -281,7 +289,30 @@ fn it_updates_and_removes_itself() {
     fs::write(&packed, &bytes).expect("written");
     let said = own(&["update", "--from", text(&path("newer")), "--key", text(&key), "--dry-run"]).succeeds();
     assert!(said.out.contains("would replace gpusetup 0.1.0 by 0.2.0"), "{said:?}");
+    // An unsigned one, and one that is as old as nobody should have it; what is left of neither is in the way.
+    let signatures = path("newer").join("SHA256SUMS.minisig");
+    let signed = fs::read(&signatures).expect("signed");
+    fs::remove_file(&signatures).expect("there");
+    let said = update(&path("newer"));
+    assert!(said.code == Some(10) && said.err.contains("it is not signed"), "{said:?}");
+    let secret = release.path("release.key");
+    let sums = path("newer").join("SHA256SUMS");
+    let comment = "gpusetup 0.2.0\tfile:SHA256SUMS\texpires:2026-01-31";
+    machine("minisign", &["-S", "-s", text(&secret), "-m", text(&sums), "-t", comment]).succeeds();
+    let said = update(&path("newer"));
+    let words = " days past its last day, 2026-01-31";
+    assert!(said.code == Some(10) && said.err.contains(words) && said.err.contains("freeze"), "{said:?}");
+    let newer = path("newer");
+    let named = ["update", "--from", text(&newer), "--key", text(&key), "--dry-run", "--to", "0.2.0"];
+    assert!(own(&named).succeeds().out.contains("would replace gpusetup 0.1.0 by 0.2.0"));
+    fs::write(&signatures, signed).expect("written");
     assert_eq!(below(&prefix), first, "nothing has changed so far");
+    // What stops an update half-way takes its own program away again.
+    fs::create_dir_all(prefix.join("share/doc/gpusetup/new.md/in-the-way")).expect("made");
+    let said = update(&path("newer"));
+    assert!(said.code != Some(0) && !prefix.join("bin/.gpusetup-new").exists(), "{said:?}");
+    assert!(machine(text(&program), &["--version"]).succeeds().out.contains("0.1.0"));
+    fs::remove_dir_all(prefix.join("share/doc/gpusetup/new.md")).expect("there");
 
     // Removed, with what was there before, and installed again.
     let said = own(&["uninstall", "--dry-run"]).succeeds();
@@ -320,4 +351,84 @@ fn it_updates_and_removes_itself() {
     assert!(said.code == Some(1) && said.err.contains("gpusetup 0.2.0 is installed"), "{said:?}");
     install(release, text(&release.files()), &[&to[..], &["--version", "0.1.0"]].concat(), &[]).succeeds();
     assert!(machine(text(&program), &["--version"]).succeeds().out.contains("0.1.0"));
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn root_installs_nothing_where_others_can_write() {
+    let release = Release::small();
+    let folder = tempfile::tempdir_in("/opt").expect("a folder");
+    machine("chmod", &["755", text(folder.path())]).succeeds();
+    let path = |name: &str| folder.path().join(name);
+    let ran = path("ran");
+    // A user's program, in a folder of the user, in one that a group writes to, and below one.
+    for (prefix, lent, how) in [
+        ("owned", "owned", &["chown", "1234"][..]),
+        ("group", "group", &["chmod", "g+w"]),
+        ("above/prefix", "above", &["chown", "1234"]),
+        ("bin-owned", "bin-owned/bin", &["chown", "1234"]),
+        ("everybody", "everybody/share/gpusetup", &["chmod", "o+w"]),
+    ] {
+        let (prefix, lent) = (path(prefix), path(lent));
+        for folder in ["bin", "share/gpusetup"] {
+            fs::create_dir_all(prefix.join(folder)).expect("made");
+        }
+        let program = prefix.join("bin/gpusetup");
+        fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).expect("written");
+        machine("chmod", &["755", text(&program)]).succeeds();
+        machine(how[0], &[&how[1..], &[text(&lent)]].concat()).succeeds();
+        let before = below(&prefix);
+        let said = install(&release, text(&release.files()), &["--prefix", text(&prefix)], &[]);
+        assert!(said.code == Some(1) && said.err.contains("others than root own "), "{prefix:?}: {said:?}");
+        assert_eq!(below(&prefix), before);
+    }
+    // What was there is replaced, and not run.
+    let prefix = path("own");
+    fs::create_dir_all(prefix.join("bin")).expect("made");
+    machine("cp", &["-p", text(&path("owned/bin/gpusetup")), text(&prefix.join("bin"))]).succeeds();
+    install(&release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+    assert!(!ran.exists());
+}
+
+#[test]
+#[ignore = "needs root and a throw-away host: tests/run runs it"]
+fn self_update_follows_the_lists_of_release_keys() {
+    let (ring, release) = (Keyring::new(), Release::real());
+    let folder = tempfile::tempdir_in("/opt").expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let prefix = path("prefix");
+    install(release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+    let first = ring.list(1, &["a", "b", "c"]);
+    let second = ring.signed_list(2, &["b", "c", "d"], &["b", "c"]);
+    let third = ring.signed_list(3, &["c", "d", "e"], &["c", "d"]);
+    other_release(release, &path("newer"), "0.2.0", "release.key");
+    let publish = |lists: &[&str], by: &[&str]| {
+        fs::write(path("newer/release-keys"), lists.concat()).expect("written");
+        ring.sign(&path("newer/SHA256SUMS"), by);
+    };
+    let update = |more: &[&str]| {
+        let mut command = Command::new(prefix.join("bin/gpusetup"));
+        command.args(["self", "update", "--from", text(&path("newer"))]).args(more);
+        command.env("GPUSETUP_KEY_LIST", first.trim_end()).env("GPUSETUP_DATABASE_STORE", path("store"));
+        Said::of(command.output().expect("it runs"))
+    };
+    let offers = |said: Said| said.succeeds().out.contains("would replace gpusetup 0.1.0 by 0.2.0");
+    let refuses = |said: &Said| said.code == Some(10) && said.err.contains("2 signatures by different keys are needed");
+    publish(&[], &["a", "b"]);
+    assert!(offers(update(&["--dry-run"])), "before");
+    publish(&[&first, &second], &["b", "d"]);
+    assert!(offers(update(&["--dry-run"])), "after `a` was lost");
+    publish(&[&first, &second, &third], &["d", "e"]);
+    assert!(offers(update(&["--dry-run"])), "a client that skipped a list");
+    assert!(!path("store").exists(), "a dry run keeps nothing");
+    publish(&[&first, &second], &["a", "b"]);
+    let said = update(&[]);
+    assert!(refuses(&said), "a revoked key: {said:?}");
+    publish(&[&first], &["a", "b"]);
+    let said = update(&[]);
+    assert!(refuses(&said), "an older list than the one that was followed: {said:?}");
+    publish(&[&first, &second, &third], &["d", "e"]);
+    let said = update(&[]).succeeds();
+    assert!(said.out.contains("gpusetup 0.2.0 is installed"), "{said:?}");
+    assert_eq!(fs::read_to_string(path("store/release-keys")).expect("kept"), [first, second, third].concat());
 }

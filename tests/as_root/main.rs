@@ -8,6 +8,8 @@ mod common;
 mod faulty;
 #[path = "../host/mod.rs"]
 mod host;
+#[path = "../support/keyring.rs"]
+mod keyring;
 #[path = "../support/nvidia.rs"]
 mod nvidia;
 #[path = "../support/rpms.rs"]

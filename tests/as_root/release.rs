@@ -37,13 +37,18 @@ impl Release {
             let (public, secret) = (release.path(&format!("{name}.pub")), release.path(&format!("{name}.key")));
             machine("minisign", &["-G", "-W", "-p", text(&public), "-s", text(&secret)]).succeeds();
         }
-        let key = fs::read_to_string(release.path("release.pub")).expect("made");
-        let key = key.lines().last().expect("a key");
-        let secret = release.path("release.key");
+        let (list, secret) = (release.path("release-keys"), release.path("release.key"));
+        fs::write(&list, format!("gpusetup.keys/1 1 1 {}\n", release.key("release"))).expect("written");
         let home = "https://gpusetup.example";
-        dist(program, &release.files(), &["--release-key", key, "--sign", text(&secret), "--home", home], &[])
-            .succeeds();
+        let options = ["--release-keys", text(&list), "--sign", text(&secret), "--home", home];
+        dist(program, &release.files(), &options, &[]).succeeds();
         release
+    }
+
+    /// The public key of this name.
+    pub fn key(&self, name: &str) -> String {
+        let text = fs::read_to_string(self.path(&format!("{name}.pub"))).expect("made");
+        text.lines().last().expect("a key").to_owned()
     }
 
     /// The folder with its files.

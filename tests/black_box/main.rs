@@ -7,6 +7,8 @@ mod common;
 mod faulty;
 #[path = "../support/fleet.rs"]
 mod fleet;
+#[path = "../support/keyring.rs"]
+mod keyring;
 #[path = "../support/nginx.rs"]
 mod nginx;
 #[path = "../support/nvidia.rs"]
@@ -46,6 +48,7 @@ mod gpus;
 mod hosts;
 mod images;
 mod json;
+mod keys;
 mod languages;
 mod licences;
 mod locked;

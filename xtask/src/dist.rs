@@ -18,7 +18,7 @@ mod valid;
 use crate::open_kernel_modules::git;
 use crate::{Result, project};
 use flate2::{Compression, GzBuilder};
-use gpusetup_database::compat::release_keys;
+use gpusetup_database::signed::{KEYS, KeyList};
 use gpusetup_database::sum::sha256;
 use program::{Pinned, Program};
 use std::fs;
@@ -54,12 +54,9 @@ pub struct Options {
     /// The project's page; releases are at URL/releases/latest/download and URL/releases/download/vVERSION
     #[arg(long, value_name = "URL", env = "GPUSETUP_HOME")]
     home: Option<String>,
-    /// The minisign public keys that the install script and the program trust, separated by commas: their last lines [default: those in compat/release.pub]
-    #[arg(long, value_name = "KEY", env = "GPUSETUP_RELEASE_KEY")]
-    release_key: Option<String>,
-    /// How many of these keys must have signed a database or a release
-    #[arg(long, value_name = "COUNT", default_value = "1")]
-    signatures: u8,
+    /// The lists of the minisign keys that sign releases: the install script and the program trust the newest [default: compat/release-keys]
+    #[arg(long, value_name = "FILE", env = "GPUSETUP_RELEASE_KEYS")]
+    release_keys: Option<PathBuf>,
     /// Sign the checksums and the database with this minisign secret key; repeat it for a second signature
     #[arg(long, value_name = "FILE")]
     sign: Vec<PathBuf>,
@@ -124,17 +121,12 @@ fn release(options: &Options) -> Result<()> {
     valid::check(options)?;
     let time = time_of_commit()?;
     let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
-    let keys = options.release_key.clone().or_else(|| release_keys(&project()));
-    let keys = keys.as_deref();
+    let keys = keys(options.release_keys.as_deref())?;
     let programs = match &options.program {
         Some(path) => vec![path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?],
         None => {
-            let signatures = options.signatures.to_string();
-            let variables = [
-                ("GPUSETUP_HOME", home),
-                ("GPUSETUP_RELEASE_KEY", keys),
-                ("GPUSETUP_RELEASE_SIGNATURES", Some(signatures.as_str())),
-            ];
+            let variables =
+                [("GPUSETUP_HOME", home), ("GPUSETUP_RELEASE_KEYS", keys.as_ref().map(|keys| keys.path.as_str()))];
             program::build(&options.target, options.glibc.as_deref(), &Pinned { variables: &variables, time })?
         }
     };
@@ -168,7 +160,10 @@ fn release(options: &Options) -> Result<()> {
         output(release.program.command().arg("db").arg("pack").arg(project()).arg("--out").arg(out.join(DATABASE)))?;
     }
     notes::write(&version, out)?;
-    install_script::write(home, keys, options.signatures, out)?;
+    install_script::write(home, keys.as_ref().map(|keys| keys.newest.line()), out)?;
+    if let Some(keys) = &keys {
+        write(&out.join(KEYS), keys.lists.as_bytes())?;
+    }
     homebrew::write_formula(&version, home, out)?;
     let mut sums = String::new();
     for name in names(out)? {
@@ -179,6 +174,26 @@ fn release(options: &Options) -> Result<()> {
     }
     write(&out.join(SUMS), sums.as_bytes())?;
     if options.sign.is_empty() { Ok(()) } else { signature::write(&version, &options.sign, out, &[SUMS, DATABASE]) }
+}
+
+/// The lists of the keys that sign releases.
+struct Keys {
+    /// The file, from the root on: it is read from another folder.
+    path: String,
+    /// Its text.
+    lists: String,
+    newest: KeyList,
+}
+
+/// Those of a file, which is refused unless signatures lead from its first list to its last.
+fn keys(file: Option<&Path>) -> Result<Option<Keys>> {
+    let usual = project().join("compat").join(KEYS);
+    let Some(path) = file.or_else(|| usual.exists().then_some(&usual)) else { return Ok(None) };
+    let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let lists = fs::read_to_string(path).map_err(|e| failed(&e))?;
+    let newest = KeyList::newest(&lists).map_err(|e| failed(&e))?;
+    let path = path.canonicalize().map_err(|e| failed(&e))?.to_string_lossy().into_owned();
+    Ok(Some(Keys { path, lists, newest }))
 }
 
 /// The checksums, in the form of `sha256sum`.
@@ -202,10 +217,10 @@ fn has_nothing_else(out: &Path, version: &str) -> Result<()> {
     }
 }
 
-/// The files of a release that its checksums list, sorted. The database is signed separately, so that a newer one can replace
-/// it between releases.
+/// The files of a release that its checksums list, sorted. The database and the lists of keys are signed separately, so that newer
+/// ones can replace them between releases.
 fn names(out: &Path) -> Result<Vec<String>> {
-    let is_listed = |name: &String| name != SUMS && name != DATABASE && !name.ends_with(".minisig");
+    let is_listed = |name: &String| ![SUMS, DATABASE, KEYS].contains(&name.as_str()) && !name.ends_with(".minisig");
     Ok(names_in(out)?.into_iter().filter(is_listed).collect())
 }
 

@@ -2,14 +2,15 @@
 
 use super::super::host::must_be_private;
 use super::super::options::{DatabaseOptions, JsonOption, to_the_end};
-use super::super::upstream::{self, MOST_SIGNATURES};
+use super::super::upstream::{self, Lists, MOST_SIGNATURES};
 use super::super::{Problem, print};
 use crate::database::archive::{self, MOST_BYTES};
 use crate::database::store::{StoreError, Updated};
 use crate::database::{VERSION, embedded};
 use crate::exit::Exit;
 use crate::fetch::Sources;
-use crate::system::System;
+use crate::signed::{KEYS, SignatureError};
+use crate::system::{System, today};
 use crate::text::visible;
 use std::path::PathBuf;
 
@@ -22,9 +23,10 @@ pub struct Options {
     /// The database: a file that `db pack` made, or its address [default: that of the newest release]
     #[arg(long, value_name = "URL|FILE")]
     from: Option<String>,
-    /// Trust this minisign public key instead of the release key: for a database of your own
+    /// Trust this minisign public key instead of the release keys: for a database of your own
     ///
     /// May be given several times: each of the keys must have signed it, one signature after the other in the .minisig file.
+    /// minisign signs a file under its name, so a renamed file is refused.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KEY", value_delimiter = ',')]
     key: Vec<PathBuf>,
     /// Accept a database that has expired, or that is older than one that was accepted here before
@@ -79,22 +81,27 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let from = from.as_str();
     must_be_private(&System::live(), options.database.folder_of_the_store())?;
-    let signers = upstream::signers(&options.key, "databases")?;
     let refused = |why: &dyn std::fmt::Display| Problem::integrity(format!("{from} is refused: {why}"));
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
+    let lists = Lists { at: upstream::beside(from, KEYS), store: &store, keep: true, sources: &sources };
+    let signers = upstream::signers(&options.key, "databases", &lists)?;
     let bytes =
         upstream::read(from, MOST_BYTES, &sources)?.ok_or_else(|| Problem::usage(format!("there is no {from}")))?;
     let signature = format!("{from}.minisig");
     let unsigned = || refused(&format_args!("it is not signed, there is no {signature}"));
     let signature = upstream::read(&signature, MOST_SIGNATURES, &sources)?.ok_or_else(unsigned)?;
     let signature = String::from_utf8_lossy(&signature);
-    signers.verify(&bytes, &signature).map_err(|e| refused(&e))?;
+    let today = today();
+    let last_day = (!options.allow_older).then_some(today.as_str());
+    signers.verify(upstream::name_at(from), &bytes, &signature, last_day).map_err(|e| match e {
+        SignatureError::Expired { .. } => refused(&e).hint("if you mean it: --allow-older"),
+        e => refused(&e),
+    })?;
     let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
     if let Some(day) = &database.expires {
         let last: jiff::civil::Date =
-            day.parse().map_err(|_| refused(&format_args!("it expires on `{}`, which is no day", visible(day))))?;
-        let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
-        if last < today && !options.allow_older {
+            day.parse().map_err(|_| refused(&format_args!("it expires on `{}`, which is not a day", visible(day))))?;
+        if last_day.is_some_and(|today| last.to_string().as_str() < today) {
             return Err(refused(&format_args!("it expired on {day}: it may be an old database sent again"))
                 .hint("if you mean it: --allow-older"));
         }

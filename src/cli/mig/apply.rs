@@ -122,7 +122,7 @@ fn plan(options: &Options, system: &System, database: &Database, tasks: &Tasks) 
         _ => clients::units(system, database, tasks, options.stop_services)?,
     };
     let at_boot = if options.at_boot { Some(layouts(options, system, database, tasks)?) } else { None };
-    let today = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let today = crate::system::today();
     let request = Request::no_wishes(today);
     Ok((partition(database, facts(system, database)?, request, &gpus, &units, at_boot.as_ref()), units))
 }

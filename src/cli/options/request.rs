@@ -222,7 +222,7 @@ impl RequestOptions {
         if let Some(today) = &self.today {
             return today.clone();
         }
-        jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
+        crate::system::today()
     }
 
     /// Refuses a database that is older than what is accepted.

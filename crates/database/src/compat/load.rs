@@ -116,14 +116,6 @@ pub fn load(folder: &Path) -> Result<Database, LoadError> {
     parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
 }
 
-/// The minisign public keys in a database's folder, `compat/release.pub`: their last lines, separated by commas. None if there is no
-/// such file.
-pub fn release_keys(folder: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(folder.join("compat/release.pub")).ok()?;
-    let keys: Vec<_> = text.lines().filter(|line| !line.starts_with("untrusted comment:")).collect();
-    Some(keys.join(","))
-}
-
 /// The files of a database's folder, by name, with their contents.
 pub fn files(folder: &Path) -> Result<Vec<(String, String)>, LoadError> {
     let mut files = Vec::new();

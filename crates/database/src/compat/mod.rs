@@ -55,7 +55,7 @@ pub use framework::{Caution, Framework, FrameworkBuild, FrameworkNeeds, Framewor
 pub use gpu::{Architecture, Gpu, ModuleFlavour, PciDevice, VirtualGpus};
 pub use gpu_name::{Ambiguous, is_brand};
 pub use index::{ArchiveRow, MACHINES, Published, PublishedAddOn, PublishedToolkit, cuda_arch};
-pub use load::{LoadError, Misshapen, files, load, parse, release_keys};
+pub use load::{LoadError, Misshapen, files, load, parse};
 pub use machine::{Instance, Provider, System};
 pub use mig::{MediaEngines, MigClient, MigPlacement, MigProfile, MigRole};
 pub use nvlink::{Fabric, JoinedBy, NvLinks, NvSwitch};
