@@ -84,6 +84,7 @@ main() {
 # Everything is unpacked beside its place first: a full disk leaves what was there. The script goes into the prefix and stays there: what
 # becomes of its name meanwhile does not matter.
 install_files() {
+	private_path "$prefix"
 	if [ ! -d "$prefix" ]; then mkdir "$prefix" 2>/dev/null || fail "$prefix cannot be made" "$sudo"; made=$prefix; fi
 	cd -P "$prefix" || fail "$prefix cannot be entered"
 	private_path "$(pwd -P)"
@@ -113,7 +114,8 @@ install_files() {
 	say "installed gpusetup $offered: $prefix/bin/gpusetup"
 	case :$PATH: in *:"$prefix/bin":*) ;; *) say "not on PATH yet: export PATH=\"$prefix/bin:\$PATH\"" ;; esac
 }
-# Root keeps and runs nothing where others own a folder or may write to it; above it they may in a sticky one, such as /tmp.
+# Root keeps and runs nothing where others own a folder or may write to it; above it they may in a sticky one, such as /tmp. A link that
+# leads there counts as well.
 private_path() {
 	private "$1" && above=$1
 	while [ "$above" != / ]; do above=${above%/*} && above=${above:-/} && private "$above" '! -perm -1000'; done
@@ -121,7 +123,7 @@ private_path() {
 private() {
 	[ "$(id -u)" = 0 ] || return 0
 	# shellcheck disable=SC2086 # several words, or none
-	[ -z "$(find "$1" -prune '(' ! -user 0 -o ${2-} '(' -perm -020 -o -perm -002 ')' ')' -print)" ] ||
+	[ -z "$(find "$1" -prune '(' ! -user 0 -o ! -type l ${2-} '(' -perm -020 -o -perm -002 ')' ')' -print 2>/dev/null)" ] ||
 		fail "others than root own $1 or may write to it, so root puts nothing there" 'sh install.sh --prefix DIR, without sudo'
 }
 # An older version than what is installed must be asked for: the package managers refuse it, too.

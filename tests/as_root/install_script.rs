@@ -144,7 +144,7 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     // No space, neither for the download nor for the files.
     let full = path("full");
     fs::create_dir(&full).expect("made");
-    machine("mount", &["-t", "tmpfs", "-o", "size=16k", "tmpfs", text(&full)]).succeeds();
+    machine("mount", &["-t", "tmpfs", "-o", "size=16k,mode=755", "tmpfs", text(&full)]).succeeds();
     let said = install(&release, &server.url, &["--prefix", text(&full)], &[("TMPDIR", text(&temporary))]);
     assert!(said.code == Some(1) && said.err.contains("cannot be unpacked below"), "{said:?}");
     assert_eq!((below(&full), below(&temporary)), (BTreeSet::new(), BTreeSet::new()));
@@ -382,6 +382,14 @@ fn root_installs_nothing_where_others_can_write() {
         assert!(said.code == Some(1) && said.err.contains("others than root own "), "{prefix:?}: {said:?}");
         assert_eq!(below(&prefix), before);
     }
+    // A user's link to a folder of root.
+    fs::create_dir_all(path("theirs")).expect("made");
+    fs::create_dir_all(path("roots")).expect("made");
+    std::os::unix::fs::symlink(path("roots"), path("theirs/link")).expect("made");
+    machine("chown", &["-h", "1234", text(&path("theirs/link"))]).succeeds();
+    let said = install(&release, text(&release.files()), &["--prefix", text(&path("theirs/link"))], &[]);
+    assert!(said.code == Some(1) && said.err.contains("others than root own "), "{said:?}");
+    assert_eq!(below(&path("roots")), BTreeSet::new());
     // What was there is replaced, and not run.
     let prefix = path("own");
     fs::create_dir_all(prefix.join("bin")).expect("made");
