@@ -5,7 +5,7 @@ use crate::resolve::{DriverFile, NameError, Named};
 use crate::system::digest_of_file;
 use crate::system::input::{self, InputError};
 use crate::system::trust::Trust;
-use crate::text::quoted;
+use crate::text::{public_address, quoted};
 use std::path::Path;
 use url::Url;
 
@@ -35,7 +35,9 @@ pub fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
 fn of_address(text: &str, url: &Url, sha256: Option<&str>) -> Result<DriverFile, Problem> {
     let Some(sha256) = sha256 else {
         let problem = refused(text, "needs the checksum of the file, so that nothing else is run");
-        return Err(problem.attempt(format!("--driver-file {} --driver-file-sha256 SUM", quoted(text))));
+        return Err(
+            problem.attempt(format!("--driver-file {} --driver-file-sha256 SUM", quoted(&public_address(text))))
+        );
     };
     let file = url.path_segments().and_then(|mut segments| segments.next_back()).unwrap_or_default();
     let is = named(text, file)?;
@@ -79,7 +81,7 @@ fn named(text: &str, file: &str) -> Result<Named, Problem> {
 }
 
 fn refused(text: &str, why: &str) -> Problem {
-    Problem::usage(format!("--driver-file: {} {why}", quoted(text)))
+    Problem::usage(format!("--driver-file: {} {why}", quoted(&public_address(text))))
 }
 
 #[cfg(test)]
@@ -108,6 +110,8 @@ mod tests {
         let refusal = |text: &str, sum| read(text, sum).expect_err(text).message;
         assert!(refusal(&address, None).contains("checksum"));
         assert_eq!(read(&format!("{address}?token=1"), Some(SUM)).expect("a driver").file, GUEST);
+        let problem = read(&format!("{address}?token=hunter2"), None).expect_err("no checksum");
+        assert!(!format!("{problem:?}").contains("hunter2"), "{problem:?}");
         let manager = "https://download.example/NVIDIA-Linux-x86_64-570.211.01-vgpu-kvm.run";
         assert!(refusal(manager, Some(SUM)).contains("hypervisor"));
         assert!(refusal("/nowhere/at/all.run", None).contains("name"));
