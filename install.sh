@@ -209,7 +209,7 @@ signed_by() {
 # Of a signature's four lines the second has it, and the third what was signed with it: the file's name and the last day, by tabs.
 key_signed() {
 	for line in 1 5 9 13 17 21 25 29; do
-		sed -n "$line,$((line + 3))p" "$work/$name.minisig" >"$work/one"
+		sed -n "$line,$((line + 3))p" "$work/$name.minisig" >"$work/one" || fail "$work cannot be written" "df -h $work"
 		signature=$(sed -n '2p' "$work/one") comment=$(sed -n '3s/^trusted comment: //p' "$work/one")
 		case $signature in RU[QRST]*) ;; *) continue ;; esac # of a hash, as minisign makes them
 		case $tab$comment$tab in *"${tab}file:$name$tab"*) by_$verifier || continue ;; *) continue ;; esac

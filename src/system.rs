@@ -375,10 +375,15 @@ impl System {
         let new = unfinished(name);
         directory.remove_file_if_there(&new)?;
         crash::point();
-        put(&directory, &new)?;
-        crash::point();
-        directory.rename(&new, &directory, name)?;
-        Ok(directory)
+        let done = put(&directory, &new).and_then(|()| {
+            crash::point();
+            directory.rename(&new, &directory, name)
+        });
+        if done.is_err() {
+            // A full disk keeps no half of it, and a folder that is in the way no copy beside it.
+            let _ = directory.remove_file_if_there(&new);
+        }
+        done.map(|()| directory)
     }
 
     /// Creates a new file for reading and writing; fails if it exists.
@@ -611,6 +616,15 @@ pub fn today() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_put_in_its_place_leaves_nothing_beside_it() {
+        let root = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(root.path().join("etc/taken/by")).expect("made");
+        let system = System::at(root.path());
+        system.write("/etc/taken", b"text", 0o644).expect_err("a folder is in the way");
+        assert_eq!(system.list("/etc").expect("there"), ["taken"]);
+    }
 
     #[test]
     fn links_stay_below_the_root() {
