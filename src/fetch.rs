@@ -14,6 +14,7 @@ mod transfer_error;
 
 pub use arriving::{Arrived, Arriving, Stopped};
 pub use client::certificates;
+pub use proxies::InvalidProxy;
 pub use sources::Sources;
 
 use crate::cache::{self, PART, REJECTED, with_ending};
@@ -41,6 +42,18 @@ const PROGRESS: u64 = 1 << 20;
 
 /// The longest that a server may have us wait. Nobody is to wait an hour for what was said to take minutes.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long a small file may take, in times of a server's longest silence: five minutes.
+const MAX_SILENCES: u32 = 5;
+
+/// Refuses proxies in the environment that are none, before anything goes without them.
+///
+/// # Errors
+///
+/// If there is one.
+pub fn check_proxies() -> Result<(), InvalidProxy> {
+    proxies::Proxies::of_environment().map(|_| ())
+}
 
 /// Why a file is not there.
 #[derive(Debug, thiserror::Error)]
@@ -147,8 +160,11 @@ pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Ve
         Err(TransferError::NotThere(_)) => return Ok(None),
         answer => answer.map_err(network)?,
     };
-    let mut bytes = Vec::new();
+    let (mut bytes, began) = (Vec::new(), Instant::now());
     loop {
+        if began.elapsed() > MAX_SILENCES * client::silence() {
+            return Err(network(TransferError::Passing(format!("after {} bytes it took too long", bytes.len()))));
+        }
         let more = answer.body.next().map_err(network)?;
         if more.is_empty() {
             return Ok(Some(bytes));

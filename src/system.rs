@@ -20,6 +20,7 @@ pub mod environment;
 pub mod hooks;
 pub mod input;
 pub mod interrupt;
+pub mod limits;
 pub mod network;
 pub mod output;
 mod program;
@@ -33,7 +34,7 @@ pub use editable::Editable;
 pub use program::{
     Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, own_program, process_name,
 };
-pub use summed::{copy_summed, digest, digest_of_file, digest_on};
+pub use summed::{consists_of_holes, copy_summed, digest, digest_of_file, digest_on};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
 use rustix::io::Errno;
@@ -46,9 +47,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The most bytes of a file that is read whole: the largest are a journal and a loader cache, with some megabytes.
-const MOST_READ: u64 = 256 << 20;
-
 /// The suffix of a file that is being written.
 pub const UNFINISHED: &str = ".gpusetup-new";
 
@@ -58,6 +56,10 @@ pub struct System {
     root: PathBuf,
     /// The root directory, open with `O_PATH`.
     place: Arc<Result<OwnedFd, Errno>>,
+    /// The budget of a look; none while a host is changed.
+    look: Option<Arc<limits::Look>>,
+    /// Whether programs of a tree may be run.
+    runs_programs: bool,
 }
 
 /// The node at a path; a link at its end is not followed.
@@ -139,7 +141,18 @@ impl System {
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let place = Arc::new(place(&root));
-        Self { root, place }
+        Self { root, place, look: None, runs_programs: false }
+    }
+
+    /// The same host to be changed: programs of a tree may be run, which nothing that only looks may do. A tree's programs are its
+    /// author's, and gpusetup usually is root.
+    pub fn to_be_changed(&self) -> Self {
+        Self { look: None, runs_programs: true, ..self.clone() }
+    }
+
+    /// Whether the host's programs may be run: this machine's always, a tree's only while it is changed.
+    pub fn runs_programs(&self) -> bool {
+        self.runs_programs || self.is_live()
     }
 
     /// This machine.
@@ -198,15 +211,31 @@ impl System {
         File::from(self.found(path.as_ref(), true)?).metadata()
     }
 
-    /// The bytes of a file; links are followed.
+    /// The bytes of a configuration file or of something as small; links are followed.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        contents(self.open(path)?)
+        self.read_up_to(path, limits::MAX_CONFIG)
     }
 
-    /// The text of a file, or none if it does not exist. Invalid UTF-8 becomes U+FFFD.
+    /// The bytes of a file of a kind that has a limit of its own ([`limits`]); links are followed.
+    pub fn read_up_to(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+        let path = path.as_ref();
+        let (file, room) = (self.open(path)?, self.room(most));
+        // A longer file is not read at all. The files of /proc have no length before they are read.
+        let read = if file.metadata()?.len() > room { None } else { input::limited(file, room)? };
+        let bytes = read.ok_or_else(|| self.too_large(path, most, room))?;
+        self.spend(bytes.len() as u64);
+        Ok(bytes)
+    }
+
+    /// The text of a configuration file or of something as small, or none if it does not exist. Invalid UTF-8 becomes U+FFFD.
     pub fn read_text(&self, path: impl AsRef<Path>) -> io::Result<Option<String>> {
-        match self.read(path) {
-            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        self.read_text_up_to(path, limits::MAX_CONFIG)
+    }
+
+    /// The same of a file of a kind that has a limit of its own.
+    pub fn read_text_up_to(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Option<String>> {
+        match self.read_up_to(path, most) {
+            Ok(bytes) => Ok(Some(lossy_text(bytes))),
             Err(e) if is_absent(&e) => Ok(None),
             Err(e) => Err(e),
         }
@@ -238,12 +267,20 @@ impl System {
             Err(e) if is_absent(&e) => return Ok(Vec::new()),
             opened => opened?,
         };
-        let mut names = Vec::new();
+        let (mut names, mut bytes) = (Vec::new(), 0);
         for entry in rustix::fs::Dir::new(opened)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             if name != "." && name != ".." {
+                bytes += name.len() + size_of::<String>();
                 names.push(name);
             }
+            if names.len() > limits::MAX_NAMES || bytes > limits::MAX_NAME_BYTES.min(self.room_for_names()) {
+                return Err(self.refused(directory.as_ref(), format!("it has more than {} names", names.len() - 1)));
+            }
+        }
+        // What /proc has of a busy server is no stranger's.
+        if !self.is_live() {
+            self.spend(bytes as u64);
         }
         names.sort();
         Ok(names)
@@ -290,6 +327,9 @@ impl System {
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => Node::Link { target: beneath::target(place.as_fd())? },
             FileType::Directory => Node::Directory,
+            FileType::RegularFile if self.look.is_some() && stat.st_size as u64 > limits::MAX_SUMMED => {
+                return Err(self.too_large(path.as_ref(), limits::MAX_SUMMED, limits::MAX_SUMMED));
+            }
             FileType::RegularFile => Node::File {
                 sha256: digest_of_file(File::from(beneath::reopen(place.as_fd(), OFlags::RDONLY)?))?,
                 mode: stat.st_mode & 0o7777,
@@ -524,7 +564,7 @@ impl System {
     /// The first mount point at or below a directory, if there is one.
     pub fn mounted_below(&self, path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         let below = fs::canonicalize(&self.root)?.join(beneath::canonical(self.place()?, path.as_ref())?);
-        let mounts = System::live().read_text("/proc/self/mountinfo")?.unwrap_or_default();
+        let mounts = System::live().read_text_up_to("/proc/self/mountinfo", limits::MAX_RECORD)?.unwrap_or_default();
         let mut places =
             mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(|place| PathBuf::from(unescaped(place)));
         Ok(places.find(|place| place.starts_with(&below)))
@@ -573,10 +613,9 @@ fn unescaped(place: &str) -> std::ffi::OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
-/// The bytes of an open file.
-pub fn contents(file: File) -> io::Result<Vec<u8>> {
-    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST_READ} bytes"));
-    input::limited(file, MOST_READ)?.ok_or_else(too_large)
+/// Text in which invalid UTF-8 becomes U+FFFD; valid text is not copied.
+pub fn lossy_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
 /// An error together with its sources.

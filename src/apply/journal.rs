@@ -10,6 +10,7 @@ use crate::operation::valid::path;
 use crate::paths::{BACKUPS, JOURNAL, PLAN, RESULT};
 use crate::plan::Plan;
 use crate::sum::sha256;
+use crate::system::limits::MAX_JOURNAL;
 use crate::system::{System, is_absent};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -215,7 +216,7 @@ impl Journal {
     pub fn open(on: &System) -> Result<Self, JournalError> {
         // Read first: a run may be adding records.
         let traces = Traces::of(on);
-        let bytes = match on.read(JOURNAL) {
+        let bytes = match on.read_up_to(JOURNAL, MAX_JOURNAL) {
             Ok(bytes) => bytes,
             Err(e) if is_absent(&e) => return Ok(Self::default()),
             Err(e) => return Err(e.into()),

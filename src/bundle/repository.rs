@@ -15,7 +15,7 @@ use crate::packages::{
     Fetcher, Index, LocalPackages, MadeIndex, Manager, WrittenIndex, behind_program, is_among, of, words,
 };
 use crate::plan::Plan;
-use crate::system::{Program, System, digest};
+use crate::system::{Program, System, digest, limits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -294,7 +294,7 @@ impl Workshop<'_> {
             files_below(self.on, &folder.join(index.lists), "", &mut made).map_err(BundleError::io(&folder))?;
             for path in made {
                 let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
-                closure.indices.insert(name, self.on.read(&path).map_err(BundleError::io(&path))?);
+                closure.indices.insert(name, self.on.read_up_to(&path, limits::MAX_LIST).map_err(BundleError::io(&path))?);
             }
         }
         Ok(closure)

@@ -1,7 +1,7 @@
 //! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
 
 use super::files::{read_key, read_plan};
-use super::host::{containers_of_stock, must_be_private, no_gpus, stock_facts, system_of};
+use super::host::{containers_of_stock, must_be_private, no_gpus, stock_facts, system_of, to_be_changed};
 use super::locked::Locked;
 use super::options::{DatabaseOptions, JsonOption, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder};
 use super::{Problem, print, say};
@@ -337,7 +337,7 @@ fn packages(
     })?;
     let mut added: Vec<_> = plans.iter().flat_map(added_repositories).collect();
     added.dedup_by_key(|repository| &repository.name);
-    let closure = closure(system, &here, &work.path, &transactions, &added, created)?;
+    let closure = closure(&to_be_changed(system)?, &here, &work.path, &transactions, &added, created)?;
     say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
     Ok(contents.packages(system, here, manager, closure)?)
 }

@@ -5,6 +5,7 @@ use super::{Problem, flags, judges_off, lists, say, shared_options};
 use crate::paths::CONFIG;
 use crate::system::environment;
 use crate::system::input::{self, InputError};
+use crate::system::limits::MAX_CONFIG;
 use crate::system::trust::Trust;
 use crate::text::{MOST_EDITS, nearest, quoted_path};
 use crate::yaml;
@@ -128,7 +129,7 @@ impl Config {
             Err(e) => return Err(of_config(e)),
         };
         let mode = file.metadata().map_or(0, |meta| meta.mode());
-        let text = input::bytes(file, &path, input::MOST_CONFIG).map_err(of_config)?;
+        let text = input::bytes(file, &path, MAX_CONFIG).map_err(of_config)?;
         let text = String::from_utf8(text).map_err(|_| of_config(InputError::NotText(path.clone())))?;
         let defaults = read(&path, &text)?;
         if mode & 0o044 != 0 && defaults.values().flatten().any(|value| has_login(value)) {

@@ -1,6 +1,6 @@
 //! `gpusetup doctor`: whether the install is sound.
 
-use super::files::{read_facts, read_text};
+use super::files::{read_facts, read_kernel_log};
 use super::host::{look, system};
 use super::options::{HostOptions, IfNoGpu, LookOptions, RunOptions};
 use super::run::{Ended, agreed, begin, propose, writing};
@@ -286,7 +286,7 @@ impl With<'_> {
 impl Options {
     fn sources(&self) -> Result<EvidenceSources, Problem> {
         Ok(EvidenceSources {
-            kernel_log: self.kernel_log.as_deref().map(read_text).transpose()?,
+            kernel_log: self.kernel_log.as_deref().map(read_kernel_log).transpose()?,
             today: None,
             ready: self.ready.map(Into::into),
             accepts_no_gpu: self.if_no_gpu == IfNoGpu::Skip,

@@ -6,7 +6,7 @@ mod paste;
 mod subject;
 
 use super::Problem;
-use super::files::read_log;
+use super::files::read_pasted;
 use super::host::{look_or_stock, system};
 use super::locked::Locked;
 use super::options::{HostOptions, LanguageOptions, LookOptions, RequestOptions, StockOptions, TrustOptions};
@@ -138,7 +138,7 @@ fn is_path(word: &str) -> bool {
 
 /// The text of a file, or of standard input for `-`.
 fn log(path: &str) -> Result<String, Problem> {
-    let text = read_log(Path::new(path))?;
+    let text = read_pasted(Path::new(path))?;
     if !text.trim().is_empty() {
         return Ok(text);
     }

@@ -1,25 +1,39 @@
 //! Files that the user names: facts, plans, keys and other texts.
 
-use super::Problem;
+use super::{Problem, say};
 use crate::host::{Facts, names_devices};
 use crate::plan::Plan;
 use crate::system::input::{self, InputError};
+use crate::system::limits::{MAX_CONFIG, MAX_KEY, MAX_LOG, MAX_LSPCI, MAX_PASTE};
 use crate::system::output;
 use crate::system::trust::{Distrust, Trust};
 use crate::text::visible_json;
 use std::path::Path;
 
-/// A file's text, or that of standard input for `-`.
+/// A file's text, or that of standard input for `-`: what somebody wrote, and not a program's record of something.
 pub fn read_text(path: &Path) -> Result<String, Problem> {
-    input::text_or_standard_input(path, input::MOST_TEXT).map_err(unread)
+    input::text_or_standard_input(path, MAX_CONFIG).map_err(unread)
 }
 
-/// The same for a log, in which anything may be.
-pub fn read_log(path: &Path) -> Result<String, Problem> {
-    input::log_or_standard_input(path, input::MOST_TEXT).map_err(unread)
+/// The text of a log or of something else that somebody pastes, in which anything may be; its end, if it is long.
+pub fn read_pasted(path: &Path) -> Result<String, Problem> {
+    let (text, is_cut) = input::end_of_text(path, MAX_PASTE).map_err(unread)?;
+    if is_cut {
+        say(&format!("the text is long: only its last {} MiB is read, and its lines are counted from there", MAX_PASTE >> 20));
+    }
+    Ok(text)
 }
 
-fn unread(e: InputError) -> Problem {
+/// The end of a kernel log.
+pub fn read_kernel_log(path: &Path) -> Result<String, Problem> {
+    let (text, is_cut) = input::end_of_text(path, MAX_LOG).map_err(unread)?;
+    if is_cut {
+        say(&format!("the kernel log is long: only its last {} MiB is read", MAX_LOG >> 20));
+    }
+    Ok(text)
+}
+
+pub fn unread(e: InputError) -> Problem {
     match e {
         InputError::Kind { kind: "a pipe", .. } => {
             Problem::usage(e.to_string()).hint("COMMAND | gpusetup …, with - in place of the file")
@@ -30,7 +44,7 @@ fn unread(e: InputError) -> Problem {
 
 /// What lspci printed, in a file. It may name no device of NVIDIA's, or none at all.
 pub fn read_lspci(path: &Path) -> Result<String, Problem> {
-    let text = read_text(path)?;
+    let text = input::text_or_standard_input(path, MAX_LSPCI).map_err(unread)?;
     if text.trim().is_empty() || names_devices(&text) {
         return Ok(text);
     }
@@ -41,7 +55,7 @@ pub fn read_lspci(path: &Path) -> Result<String, Problem> {
 
 /// The facts in a file.
 pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
-    let text = read_text(path)?;
+    let text = input::json_or_standard_input(path).map_err(unread)?;
     let name = path.display();
     let value: serde_json::Value =
         serde_json::from_str(&text).map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
@@ -82,15 +96,15 @@ pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
 
 /// The plan in a file of somebody who is trusted.
 pub fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
-    let file = input::open_trusted(path, trust).map_err(or_trust_owner)?;
-    Plan::read(&input::bytes(file, path, input::MOST_JSON)?).map_err(|e| {
+    let text = input::json(path, trust).map_err(or_trust_owner)?;
+    Plan::read(text.as_bytes()).map_err(|e| {
         Problem::integrity(format!("the plan {}: {e}", path.display())).hint("make a new one: gpusetup plan --out FILE")
     })
 }
 
 /// The text of a minisign public key.
 pub fn read_key(path: &Path) -> Result<String, Problem> {
-    Ok(input::text(path, input::MOST_KEY, &Trust::where_root_acts(&[])?)?)
+    Ok(input::text(path, MAX_KEY, &Trust::where_root_acts(&[])?)?)
 }
 
 /// With the option that accepts the file, where its owner is what speaks against it.

@@ -14,7 +14,7 @@ use crate::host::{
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::resolve::Request;
-use crate::system::System;
+use crate::system::{System, enter};
 use crate::text::{quoted, quoted_path};
 use std::path::{Path, PathBuf};
 
@@ -192,6 +192,17 @@ pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem>
         private::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
     }
     Ok(())
+}
+
+/// The same host to be changed. A tree whose programs cannot be contained is refused: its author would be root here.
+pub fn to_be_changed(system: &System) -> Result<System, Problem> {
+    enter::check(system).map_err(|e| {
+        let tree = quoted_path(system.root());
+        Problem::new(Exit::Blocked, e.to_string())
+            .hint("it takes CAP_SYS_ADMIN, which containers lack by default (docker run --cap-add SYS_ADMIN)")
+            .attempt(format!("gpusetup plan --root {tree}"))
+    })?;
+    Ok(system.to_be_changed())
 }
 
 pub fn only_root(system: &System) -> Result<(), Problem> {

@@ -1,7 +1,7 @@
 //! `plan --lock` writes a lock file, and `--locked` names the one that `plan` and `apply` keep to.
 
 use super::Problem;
-use super::files::{or_trust_owner, read_text};
+use super::files::{or_trust_owner, unread};
 use super::options::TrustOptions;
 use crate::bundle::added_repositories;
 use crate::causes;
@@ -29,8 +29,8 @@ impl Locked {
     pub fn read(path: Option<&PathBuf>, trust: &TrustOptions) -> Result<Self, Problem> {
         let read = |path: &PathBuf| {
             let text = match path.as_os_str() == input::STANDARD_INPUT {
-                true => read_text(path)?,
-                false => input::text(path, input::MOST_JSON, &trust.where_root_acts()?).map_err(or_trust_owner)?,
+                true => input::json_or_standard_input(path).map_err(unread)?,
+                false => input::json(path, &trust.where_root_acts()?).map_err(or_trust_owner)?,
             };
             let lock = LockFile::read(&text).map_err(|e| refused(path, &e))?;
             Ok((path.clone(), lock))

@@ -116,7 +116,7 @@ fn dry_apply(typed: &str, words: &[String]) -> Problem {
 
 /// Whether a word of a command line names a file with a plan, as `plan --out` writes it.
 fn is_plan(word: &str) -> bool {
-    let text = input::text(Path::new(word), input::MOST_JSON, &Trust::Anybody);
+    let text = input::json(Path::new(word), &Trust::Anybody);
     let plan = text.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
     plan.is_some_and(|plan| plan["schema"].as_str().is_some_and(|schema| schema.starts_with("gpusetup.plan/")))
 }

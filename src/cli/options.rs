@@ -13,7 +13,7 @@ use crate::compat::Database;
 use crate::database::folder::{self, FolderError};
 use crate::database::store::Store;
 use crate::database::{VERSION, shared};
-use crate::fetch::{Sources, certificates};
+use crate::fetch::{Sources, certificates, check_proxies};
 use crate::mirrors::Mirrors;
 use crate::operation::valid::{self, Valid};
 use crate::paths;
@@ -423,6 +423,9 @@ impl SourceOptions {
         }
         let absolute = |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
         let ca_cert = self.ca_cert.as_ref().map(absolute).transpose()?;
+        if !self.offline {
+            check_proxies().map_err(|e| Problem::usage(e.to_string()))?;
+        }
         Ok(Sources { mirrors, offline: self.offline, ca_cert })
     }
 }

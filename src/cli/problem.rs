@@ -139,7 +139,10 @@ impl From<InputError> for Problem {
     fn from(e: InputError) -> Self {
         let problem = |exit| Self::new(exit, e.to_string());
         match &e {
-            InputError::Io { .. } | InputError::TooLong { .. } | InputError::NotText(_) => problem(Exit::Usage),
+            InputError::Io { .. }
+            | InputError::TooLong { .. }
+            | InputError::TooManyValues(_)
+            | InputError::NotText(_) => problem(Exit::Usage),
             InputError::Kind { kind: "a pipe", .. } => {
                 problem(Exit::Usage).hint("write it to a file first: <(COMMAND) of a shell is a pipe, too")
             }

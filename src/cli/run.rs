@@ -1,6 +1,6 @@
 //! What the subcommands that change a host share: the lock, the question, the run and what is left to say afterwards.
 
-use super::host::{must_be_a_host, only_root, system};
+use super::host::{must_be_a_host, only_root, system, to_be_changed};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
 use super::{Problem, say};
 use crate::apply::result::{self, Ending, RunResult};
@@ -129,6 +129,7 @@ pub fn writing_on(
     // A directory that is no host gets no lock.
     must_be_a_host(&system)?;
     only_root(&system)?;
+    let system = to_be_changed(&system)?;
     let mut told = false;
     let _lock = Lock::take(&system, run.patience(), &mut |held| {
         if !std::mem::replace(&mut told, true) {

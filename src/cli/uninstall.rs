@@ -7,11 +7,11 @@ use super::run::{Ended, agreed, begin, propose, show, take_back, tell_result, wr
 use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, Account, Failure, RollbackScope};
-use crate::compat::Database;
+use crate::compat::{Database, PackageManager};
 use crate::exit::Exit;
 use crate::host::{Facts, PathFile, PathFiles, RepositoryUse, container_host, repository_notes};
-use crate::operation::packages;
-use crate::packages::{of, owners};
+use crate::operation::{Operation, packages};
+use crate::packages::{Manager, of, owners};
 use crate::plan::{Inventory, Original, Plan, Unwanted};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
@@ -194,6 +194,10 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
     let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;
+    if !system.runs_programs() && plan.acts().any(|act| matches!(&act.operation, Operation::Packages(_))) {
+        say("not known: which other packages need the removed ones and go along. A dry run runs no program of a tree.");
+        return Ok(plan);
+    }
     // The simulation says what cannot be without them; where it fails, `apply` will say why.
     Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
 }
@@ -225,12 +229,32 @@ fn inventory(
         let record = of(manager).record;
         Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
     };
-    let installed = packages::installed(system, manager).map_err(failed)?;
+    let installed = installed(options, system, manager)?;
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
     let notes = |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
     let (notes, toolkit_notes, container_notes) =
         (notes(RepositoryUse::Driver)?, notes(RepositoryUse::Toolkit)?, notes(RepositoryUse::Containers)?);
     Ok(Inventory { installed, owners, notes, toolkit_notes, container_notes, ..without_packages })
+}
+
+/// The installed packages: by the package manager's program, or by its record where no program of a tree is run.
+fn installed(options: &Options, system: &System, manager: PackageManager) -> Result<BTreeMap<String, String>, Problem> {
+    let Manager { record, record_file, .. } = of(manager);
+    let failed = |e: std::io::Error| {
+        Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
+    };
+    match record_file {
+        _ if system.runs_programs() => packages::installed(system, manager).map_err(failed),
+        Some(file) => file.installed(system).map_err(failed),
+        None => {
+            let says = format!(
+                "what is installed in {} is in a database that only {record} reads, and a dry run runs no program of a tree",
+                system.root().display()
+            );
+            let facts = options.host.here("gpusetup facts");
+            Err(Problem::new(Exit::Blocked, says).hint("without --dry-run it shows the plan, and asks").attempt(facts))
+        }
+    }
 }
 
 /// The files of the engines and of the container toolkit that gpusetup changed, and the toolkit's CDI specifications.

@@ -4,7 +4,7 @@ use super::files::read_key;
 use super::{Problem, say};
 use crate::database::store::{Store, StoreError};
 use crate::exit::Exit;
-use crate::fetch::{Sources, fetch_small};
+use crate::fetch::{Sources, check_proxies, fetch_small};
 use crate::paths::DATABASE;
 use crate::signed::{KeyList, KeyListError, Signers};
 use crate::system::hooks;
@@ -123,6 +123,7 @@ fn release_keys(pinned: &str, lists: &Lists) -> Result<KeyList, Problem> {
 /// What is at an address or in a file, at most `limit` bytes; none where there is nothing.
 pub fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Problem> {
     if is_address(from) {
+        check_proxies().map_err(|e| Problem::usage(e.to_string()))?;
         return fetch_small(from, limit, sources).map_err(|e| Problem::new(Exit::Later, e.to_string()));
     }
     let path = Path::new(from.strip_prefix("file://").unwrap_or(from));

@@ -3,25 +3,33 @@
 
 use super::contents::{self, Contents};
 use super::image::{Image, ImageError, of_config};
-use super::layer::{self, Layer, MOST_READ};
+use super::layer::{self, Layer, Unpacking};
 use super::tar_entries::Entries;
 use crate::sum::hex;
-use crate::system::input::{self, InputError};
-use crate::system::interrupt;
 use crate::system::trust::Trust;
+use crate::system::{System, consists_of_holes, input, interrupt, is_absent};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::rc::Rc;
 
-/// No file of an image's description is longer.
-const MOST_BYTES: u64 = 4 << 20;
-/// All that are kept together, with the names of files.
-const MOST_KEPT: u64 = 64 << 20;
-/// An archive of images has no more files.
-const MOST_FILES: usize = 100_000;
+/// Bytes of a file of an image's description. Real ones have some ten kilobytes; read, JSON takes many times its length.
+const MAX_JSON: u64 = 1 << 20;
+/// Bytes of all that are read, however often images name one.
+const MAX_JSON_READ: u64 = 8 << 20;
+/// What is kept of an archive: descriptions, and the names of files with what each takes in memory.
+const MAX_KEPT: u64 = 32 << 20;
+/// Files of an archive of images.
+const MAX_FILES: usize = 100_000;
+/// Images of an archive. A server that is saved as a whole has some hundred.
+const MAX_IMAGES: usize = 1000;
+/// Layers of an image. Engines build no more than 128, and Linux mounts no more than 500.
+const MAX_LAYERS: usize = 512;
+/// Names that are looked at for all images, each once for each layer above it. An image with PyTorch has some hundred in a few layers.
+const MAX_LOOKS: u64 = 2_000_000;
 
 /// Reads the images in a file or folder, or the one with this name. Of an image for several processors, the one for this
 /// architecture counts.
@@ -32,10 +40,11 @@ const MOST_FILES: usize = 100_000;
 pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Vec<Image>, ImageError> {
     let file = input::open_any(path, &Trust::Anybody)?;
     let name = path.display().to_string();
-    let is_folder = input::metadata(path).is_some_and(|meta| meta.is_dir());
+    let is_folder = file.metadata().is_ok_and(|meta| meta.is_dir());
     let mut files: Box<dyn Files> =
-        if is_folder { Box::new(Folder(path)) } else { Box::new(Archive::read(file, &name)?) };
-    let all = Reader { files: &mut *files, path: &name, architecture }.images()?;
+        if is_folder { Box::new(Folder::at(path)) } else { Box::new(Archive::read(file, &name)?) };
+    let mut reader = Reader { files: &mut *files, path: &name, architecture, json_read: 0, looks: 0 };
+    let all = reader.images()?;
     let all = for_architecture(all, architecture);
     let Some(only) = only else { return Ok(all) };
     let names = all.iter().flat_map(names_of).collect();
@@ -81,23 +90,37 @@ fn for_architecture(all: Vec<Image>, architecture: &str) -> Vec<Image> {
 /// As many digits of an ID as engines list.
 const ID: usize = 12;
 
+/// A layer that several images may have, or why it is none.
+type ReadLayer = Result<Rc<Layer>, String>;
+
 /// The files of images, by their names.
 trait Files {
     /// A small file.
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError>;
-    /// A layer, or why it is none.
-    fn layer(&mut self, name: &str) -> Result<Option<Result<Layer, String>>, ImageError>;
+    /// A layer, which is read once.
+    fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError>;
 }
 
-/// A folder with an OCI layout. Names come from here and from digests.
-struct Folder<'a>(&'a Path);
+/// A folder with an OCI layout, or with what `docker save` wrote. Names in it lead nowhere out of it, whatever links it has.
+struct Folder<'a> {
+    path: &'a Path,
+    inside: System,
+    layers: BTreeMap<String, ReadLayer>,
+    unpacking: Unpacking,
+    kept: u64,
+}
 
-impl Folder<'_> {
-    fn open(&self, name: &str) -> Result<Option<File>, InputError> {
-        match input::open(&self.0.join(name)) {
+impl<'a> Folder<'a> {
+    fn at(path: &'a Path) -> Self {
+        let inside = System::at(path);
+        Self { path, inside, layers: BTreeMap::new(), unpacking: Unpacking::default(), kept: 0 }
+    }
+
+    fn open(&self, name: &str) -> Result<Option<File>, ImageError> {
+        match self.inside.open(Path::new("/").join(name)) {
             Ok(file) => Ok(Some(file)),
-            Err(e) if e.is_absent() => Ok(None),
-            Err(e) => Err(e),
+            Err(e) if is_absent(&e) => Ok(None),
+            Err(e) => Err(read_error(&self.path.join(name).display().to_string(), e)),
         }
     }
 }
@@ -105,13 +128,22 @@ impl Folder<'_> {
 impl Files for Folder<'_> {
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
         let Some(file) = self.open(name)? else { return Ok(None) };
-        Ok(Some(input::bytes(file, &self.0.join(name), MOST_BYTES)?))
+        Ok(Some(input::bytes(file, &self.path.join(name), MAX_JSON)?))
     }
 
-    fn layer(&mut self, name: &str) -> Result<Option<Result<Layer, String>>, ImageError> {
+    fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError> {
+        if let Some(read) = self.layers.get(name) {
+            return Ok(Some(read.clone()));
+        }
         let Some(file) = self.open(name)? else { return Ok(None) };
-        let layer = Layer::read(file, MOST_KEPT, contents::is_wanted).map_err(|e| e.to_string());
-        interrupt::heard().map_or(Ok(Some(layer)), |signal| Err(ImageError::Interrupted(signal)))
+        let most = MAX_KEPT.saturating_sub(self.kept);
+        let read = with_data(file).and_then(|file| {
+            Layer::read(self.unpacking.of(file), &self.unpacking, false, most, contents::is_wanted)
+        });
+        let read = read.map(Rc::new).map_err(|e| e.to_string());
+        self.kept += read.as_ref().map_or(0, |layer| layer.bytes());
+        self.layers.insert(name.to_owned(), read.clone());
+        interrupt::heard().map_or(Ok(Some(read)), |signal| Err(ImageError::Interrupted(signal)))
     }
 }
 
@@ -120,7 +152,7 @@ impl Files for Folder<'_> {
 struct Archive {
     small: BTreeMap<String, Vec<u8>>,
     /// Every other file, or why it is no layer.
-    layers: BTreeMap<String, Result<Layer, String>>,
+    layers: BTreeMap<String, ReadLayer>,
     /// Links to layers: `docker save` has a layer of several images once.
     links: BTreeMap<String, String>,
     /// The bytes in all of these.
@@ -131,8 +163,10 @@ impl Archive {
     fn read(file: File, path: &str) -> Result<Self, ImageError> {
         let failed = |why| read_error(path, why);
         let not = |why: &str| ImageError::NoImage { path: path.to_owned(), why: why.to_owned() };
-        let unpacked = layer::unpacked(BufReader::new(file)).map_err(failed)?;
-        let mut entries = Entries::new(unpacked.take(MOST_READ));
+        let unpacking = Unpacking::default();
+        let mut file = BufReader::new(unpacking.of(with_data(file).map_err(failed)?));
+        let is_packed = layer::is_packed(file.fill_buf().map_err(failed)?);
+        let mut entries = Entries::new(layer::unpacked(file, &unpacking, false).map_err(failed)?);
         let mut archive = Self::default();
         let mut count = 0;
         loop {
@@ -143,34 +177,43 @@ impl Archive {
             let Some(entry) = entry else { return Ok(archive) };
             count += 1;
             if let Some(link) = entry.link.filter(|_| entry.kind.is_symlink()) {
-                archive.kept += (entry.name.len() + link.len()) as u64;
+                archive.kept += layer::cost(&entry.name) + layer::cost(&link);
                 archive.links.insert(entry.name, link);
             } else if entry.kind.is_file() {
-                archive.keep(entry.name, entry.size, entries.content()).map_err(failed)?;
+                let content = entries.content();
+                archive.keep(entry.name, entry.size, content, &unpacking, is_packed).map_err(failed)?;
             }
             if let Some(signal) = interrupt::heard() {
                 return Err(ImageError::Interrupted(signal));
             }
-            if count > MOST_FILES || archive.kept > MOST_KEPT {
+            if count > MAX_FILES || archive.kept > MAX_KEPT {
                 return Err(not("it has more files or JSON than an image"));
             }
         }
     }
 
     /// JSON, or else perhaps a layer.
-    fn keep(&mut self, name: String, size: u64, mut content: impl Read) -> io::Result<()> {
+    fn keep(
+        &mut self,
+        name: String,
+        size: u64,
+        mut content: impl Read,
+        unpacking: &Unpacking,
+        is_packed: bool,
+    ) -> io::Result<()> {
         let mut first = Vec::new();
         content.by_ref().take(1).read_to_end(&mut first)?;
-        self.kept += name.len() as u64;
-        if size <= MOST_BYTES && matches!(first.first(), Some(b'{' | b'[')) {
+        self.kept += layer::cost(&name);
+        if size <= MAX_JSON && matches!(first.first(), Some(b'{' | b'[')) {
             self.kept += size;
             content.read_to_end(&mut first)?;
             self.small.insert(name, first);
             return Ok(());
         }
-        let most = MOST_KEPT.saturating_sub(self.kept);
-        let layer = Layer::read(first.chain(content), most, contents::is_wanted).map_err(|e| e.to_string());
-        self.kept += layer.as_ref().map_or(0, Layer::bytes);
+        let most = MAX_KEPT.saturating_sub(self.kept);
+        let layer = Layer::read(first.chain(content), unpacking, is_packed, most, contents::is_wanted);
+        let layer = layer.map(Rc::new).map_err(|e| e.to_string());
+        self.kept += layer.as_ref().map_or(0, |layer| layer.bytes());
         self.layers.insert(name, layer);
         Ok(())
     }
@@ -196,7 +239,7 @@ impl Files for Archive {
         Ok(self.small.get(name).cloned())
     }
 
-    fn layer(&mut self, name: &str) -> Result<Option<Result<Layer, String>>, ImageError> {
+    fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError> {
         Ok(self.layers.get(&self.target(name)).cloned())
     }
 }
@@ -212,48 +255,62 @@ fn read_error(path: &str, why: io::Error) -> ImageError {
     }
 }
 
+/// A file that costs its author as much as its reader: a sparse one could have any length.
+fn with_data(file: File) -> io::Result<File> {
+    match consists_of_holes(&file)? {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file")),
+        false => Ok(file),
+    }
+}
+
 /// Follows manifests and indexes to the images.
 struct Reader<'a> {
     files: &'a mut dyn Files,
     path: &'a str,
     architecture: &'a str,
+    /// Bytes of descriptions that were read so far.
+    json_read: u64,
+    /// Names that were looked at so far.
+    looks: u64,
 }
 
 impl Reader<'_> {
     /// By Docker's manifest, else by the index of an OCI layout.
     fn images(&mut self) -> Result<Vec<Image>, ImageError> {
         let mut missing = "it has neither manifest.json nor index.json";
-        if let Some(manifest) = self.files.file("manifest.json")? {
+        if let Some(manifest) = self.file("manifest.json")? {
             let manifest = self.json(&manifest, "manifest.json")?;
             let listed: Vec<_> =
                 manifest.as_array().into_iter().flatten().filter(|i| i["Config"].is_string()).collect();
             if !listed.is_empty() {
+                self.must_be_few(listed.len())?;
                 return listed.into_iter().map(|image| self.of_docker(image)).collect();
             }
             missing = "its manifest.json names no image";
         }
-        let index = self.files.file("index.json")?;
+        let index = self.file("index.json")?;
         let index = index.ok_or_else(|| self.no_image(missing))?;
         let index = self.json(&index, "index.json")?;
         let groups = groups(&index);
         if groups.is_empty() {
             return Err(self.no_image("its index names no image"));
         }
+        self.must_be_few(groups.len())?;
         groups.into_iter().map(|(name, entries)| self.of_index(name, entries)).collect()
     }
 
     fn of_docker(&mut self, entry: &Value) -> Result<Image, ImageError> {
         let name = entry["Config"].as_str().unwrap_or_default();
-        if name.starts_with('/') || name.split('/').any(|part| part == "..") {
+        let layers = || entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if layers().chain([name]).any(leads_out) {
             return Err(self.no_image("its manifest names a file outside of it"));
         }
-        let config = self.files.file(name)?;
+        let config = self.file(name)?;
         let config = config.ok_or_else(|| self.lacking(LACKS_CONFIG))?;
         let digest = name.rsplit('/').next().unwrap_or(name);
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
-        let layers = entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let mut tags = entry["RepoTags"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-        let image = self.image((name, &config), tags.next(), layers.map(str::to_owned).collect())?;
+        let image = self.image((name, &config), tags.next(), layers().map(str::to_owned).collect())?;
         Ok(Image { other_names: tags.collect(), ..image })
     }
 
@@ -295,15 +352,27 @@ impl Reader<'_> {
     ) -> Result<Image, ImageError> {
         // The ID of an image is the checksum of its configuration.
         let id = hex(&Sha256::digest(config)).get(..ID).map(str::to_owned);
+        if layers.len() > MAX_LAYERS {
+            return Err(self.no_image(&format!("one in it has more than {MAX_LAYERS} layers")));
+        }
         let config = self.json(config, part)?;
         let sums = diff_ids(&config, layers.len());
         let layers = layers.into_iter().zip(sums).map(|(layer, sum)| self.layer(layer, sum));
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let mut below = 0;
+        for layer in &layers {
+            self.looks += if layer.removed.is_empty() { 0 } else { below };
+            below += layer.files.len() as u64;
+        }
+        self.looks += below;
+        if self.looks > MAX_LOOKS {
+            return Err(self.no_image("its images have more files than images have"));
+        }
         Ok(Image { name, id, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
     }
 
     /// A layer, whose content must have this checksum if one is known.
-    fn layer(&mut self, layer: String, sum: Option<&str>) -> Result<Layer, ImageError> {
+    fn layer(&mut self, layer: String, sum: Option<&str>) -> Result<Rc<Layer>, ImageError> {
         let read = self.files.layer(&layer)?;
         let why = match read.unwrap_or_else(|| Err("the archive lacks it".to_owned())) {
             Ok(found) if sum.is_some_and(|sum| sum != found.sum) => {
@@ -315,9 +384,26 @@ impl Reader<'_> {
         Err(ImageError::Layer { path: self.path.to_owned(), layer, why })
     }
 
+    /// A file of a description.
+    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
+        let file = self.files.file(name)?;
+        self.json_read += file.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        if self.json_read > MAX_JSON_READ {
+            return Err(self.no_image(&format!("its descriptions have more than {} MiB together", MAX_JSON_READ >> 20)));
+        }
+        Ok(file)
+    }
+
+    fn must_be_few(&self, images: usize) -> Result<(), ImageError> {
+        if images <= MAX_IMAGES {
+            return Ok(());
+        }
+        Err(self.no_image(&format!("it names {images} images, more than the {MAX_IMAGES} that are read")))
+    }
+
     fn blob(&mut self, digest: &str) -> Result<Option<Vec<u8>>, ImageError> {
         let place = self.place(digest)?;
-        let Some(bytes) = self.files.file(&place)? else { return Ok(None) };
+        let Some(bytes) = self.file(&place)? else { return Ok(None) };
         self.verify(&bytes, place.rsplit('/').next().unwrap_or_default())?;
         Ok(Some(bytes))
     }
@@ -363,15 +449,19 @@ fn diff_ids(config: &Value, layers: usize) -> Vec<Option<&str>> {
 /// The entries of each image in an index. Those with one name, or with none and a platform, are one image for several processors.
 fn groups(index: &Value) -> Vec<(Option<String>, Vec<Value>)> {
     let mut groups: Vec<(Option<String>, Vec<Value>)> = Vec::new();
+    let mut places: BTreeMap<Option<String>, usize> = BTreeMap::new();
     for entry in index["manifests"].as_array().into_iter().flatten() {
         let name = ["io.containerd.image.name", "org.opencontainers.image.ref.name"]
             .iter()
             .find_map(|key| entry["annotations"][key].as_str())
             .map(str::to_owned);
         let is_alone = name.is_none() && entry["platform"]["architecture"].is_null();
-        match groups.iter_mut().find(|(other, _)| *other == name && !is_alone) {
-            Some((_, entries)) => entries.push(entry.clone()),
-            None => groups.push((name, vec![entry.clone()])),
+        match places.get(&name).filter(|_| !is_alone) {
+            Some(at) => groups[*at].1.push(entry.clone()),
+            None => {
+                places.entry(name.clone()).or_insert(groups.len());
+                groups.push((name, vec![entry.clone()]));
+            }
         }
     }
     groups
@@ -384,6 +474,11 @@ fn chosen(all: &[Value], architecture: &str) -> Option<String> {
     // What says how an image was built is for unknown processors.
     let first = all.iter().find(|entry| of(entry).as_deref() != Some("unknown"));
     Some(wanted.or(first)?.get("digest")?.as_str()?.to_owned())
+}
+
+/// Whether a name in a manifest is none of a file beside it.
+fn leads_out(name: &str) -> bool {
+    name.starts_with('/') || name.split('/').any(|part| part == "..")
 }
 
 fn is_sum(text: &str) -> bool {

@@ -4,6 +4,7 @@ use super::layer::Layer;
 use crate::version::{CudaVersion, DriverVersion};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::rc::Rc;
 
 /// The CUDA that a file is part of, as far as its name says which one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,10 +52,12 @@ pub struct Contents {
 
 impl Contents {
     /// Of these layers, the lowest one first.
-    pub fn of(layers: &[Layer]) -> Self {
+    pub fn of(layers: &[Rc<Layer>]) -> Self {
         let mut files: BTreeSet<&str> = BTreeSet::new();
         for layer in layers {
-            files.retain(|file| !layer.removes(file));
+            if !layer.removed.is_empty() {
+                files.retain(|file| !layer.removed.has(file));
+            }
             files.extend(layer.files.iter().map(String::as_str));
         }
         let cudas = files.iter().filter_map(|file| Some((cuda(file)?, (*file).to_owned())));
@@ -258,6 +261,7 @@ fn is_in_compat(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layer::Removed;
     use super::*;
 
     fn of_series(major: u16, minor: u16) -> Option<NamedCuda> {
@@ -360,7 +364,7 @@ mod tests {
     fn programs_choose_among_the_cudas_of_several_folders() {
         let choices = |files: &[&str]| {
             let files = files.iter().map(|file| (*file).to_owned()).collect();
-            let contents = Contents::of(&[Layer { files, ..Layer::default() }]);
+            let contents = Contents::of(&[Rc::new(Layer { files, ..Layer::default() })]);
             contents.older_choices(13).into_iter().map(|(cuda, _)| cuda.to_string()).collect::<Vec<_>>()
         };
         let ollama = [
@@ -388,17 +392,16 @@ mod tests {
 
     #[test]
     fn a_higher_layer_removes_what_a_lower_one_has() {
-        let layer = |files: &[&str], removed: &[&str]| Layer {
-            files: files.iter().map(|f| (*f).to_owned()).collect(),
-            removed: removed.iter().map(|f| (*f).to_owned()).collect(),
-            ..Layer::default()
+        let layer = |files: &[&str], removed: &[&str]| {
+            let files = files.iter().map(|f| (*f).to_owned()).collect();
+            let removed = Removed::of(removed.iter().map(|f| (*f).to_owned()));
+            Rc::new(Layer { files, removed, ..Layer::default() })
         };
         let compat = "usr/local/cuda-12.4/compat/libcuda.so.550.54.15";
-        let has = |layers: &[Layer]| Contents::of(layers).compat.is_some();
+        let has = |layers: &[Rc<Layer>]| Contents::of(layers).compat.is_some();
         assert!(has(&[layer(&[compat], &[]), layer(&[], &["usr/local/cuda-12.4/compat-old"])]));
         assert!(!has(&[layer(&[compat], &[]), layer(&[], &["usr/local/cuda-12.4/compat"])]));
         assert!(has(&[layer(&[], &[compat]), layer(&[compat], &[])]));
-        let emptied = Layer { emptied: vec!["usr/local".to_owned()], ..Layer::default() };
-        assert!(!has(&[layer(&[compat], &[]), emptied]));
+        assert!(!has(&[layer(&[compat], &[]), layer(&[], &[""])]));
     }
 }

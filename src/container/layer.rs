@@ -5,28 +5,109 @@ use crate::sum::hex;
 use crate::system::interrupt;
 use crate::zst;
 use sha2::{Digest, Sha256};
+use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// zstd may look back so far, as a power of two in bytes.
+/// zstd may look back so far, as a power of two in bytes: as far as `zstd --ultra -22`.
 const WINDOW: u32 = 27;
-/// What is read of an archive, unpacked, before its description must have come.
-pub const MOST_READ: u64 = 1 << 40;
+/// The same of what is packed again within something packed: both windows take memory.
+const WINDOW_WITHIN: u32 = 26;
+/// Bytes that may come out of packed data before it counts how many went in.
+const MAX_UNPACKED: u64 = 1 << 30;
+/// Bytes that may come out of each packed byte beyond that. Layers have two to five for one, empty disk images some hundred.
+const MAX_RATIO: u64 = 64;
+/// No path of Linux is longer, in bytes.
+const MAX_PATH: usize = 4096;
+/// What a kept name takes in memory besides its bytes.
+const COST_OF_NAME: u64 = 64;
+/// How packed files begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Before the name of a file that a layer removes.
 const REMOVED: &str = ".wh.";
 /// The name of a file that says that a folder has nothing of the layers below.
 const EMPTIED: &str = ".wh..wh..opq";
+
+/// What was read of an archive or a folder, and what came out of it: one budget for all of its layers, and for what is packed in them
+/// once more.
+#[derive(Debug, Default)]
+pub struct Unpacking {
+    read: Cell<u64>,
+    unpacked: Cell<u64>,
+}
+
+impl Unpacking {
+    /// A file that counts as read.
+    pub fn of<R: Read>(&self, from: R) -> impl Read {
+        Metered { from, count: &self.read, most: || u64::MAX }
+    }
+}
+
+/// Counts what is read, up to a limit.
+struct Metered<'a, R, M> {
+    from: R,
+    count: &'a Cell<u64>,
+    most: M,
+}
+
+impl<R: Read, M: Fn() -> u64> Read for Metered<'_, R, M> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.count.set(self.count.get() + read as u64);
+        if self.count.get() > (self.most)() {
+            let why = format!("it unpacks to more than {} GiB, and to more than {MAX_RATIO} times its size", MAX_UNPACKED >> 30);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(read)
+    }
+}
 
 /// What a layer has and removes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layer {
     /// Its wanted files.
     pub files: Vec<String>,
-    /// The files and folders of lower layers that it removes.
-    pub removed: Vec<String>,
-    /// The folders that have nothing of lower layers.
-    pub emptied: Vec<String>,
+    /// What it removes of lower layers.
+    pub removed: Removed,
     /// The SHA-256 of its tar archive, by which the image's configuration names it (`diff_ids`).
     pub sum: String,
+}
+
+/// Files and folders of lower layers that are removed with everything below them. None is below another; they are sorted so that
+/// what is below one would follow it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Removed(Vec<String>);
+
+impl Removed {
+    /// These paths; the empty one is everything.
+    pub fn of(paths: impl IntoIterator<Item = String>) -> Self {
+        let mut all: Vec<_> = paths.into_iter().map(|path| sortable(&path)).collect();
+        all.sort_unstable();
+        all.dedup_by(|path, before| is_in(path, before));
+        Self(all)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether this file is one of them or below one.
+    pub fn has(&self, file: &str) -> bool {
+        let file = sortable(file);
+        let before = self.0.partition_point(|path| *path <= file).checked_sub(1);
+        before.is_some_and(|at| is_in(&file, &self.0[at]))
+    }
+}
+
+/// A path whose separators come before every other character.
+fn sortable(path: &str) -> String {
+    path.replace('/', "\0")
+}
+
+/// Whether a sortable path is this folder or below it.
+fn is_in(path: &str, folder: &str) -> bool {
+    folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('\0'))
 }
 
 /// Hashes what is read.
@@ -48,64 +129,122 @@ impl Layer {
     ///
     /// # Errors
     ///
-    /// If it is something else or damaged, or its wanted names have more than `most` bytes.
-    pub fn read(from: impl Read, most: u64, is_wanted: fn(&str) -> bool) -> io::Result<Self> {
-        let mut content = Hashed { from: unpacked(BufReader::new(from))?.take(MOST_READ), sum: Sha256::new() };
+    /// If it is something else or damaged, or its wanted names take more than `most` bytes.
+    pub fn read(
+        from: impl Read,
+        budget: &Unpacking,
+        is_within: bool,
+        most: u64,
+        is_wanted: fn(&str) -> bool,
+    ) -> io::Result<Self> {
+        let mut content = Hashed { from: unpacked(BufReader::new(from), budget, is_within)?, sum: Sha256::new() };
         let mut entries = Entries::new(&mut content);
-        let (mut layer, mut total) = (Self::default(), 0);
+        let (mut files, mut removed, mut total) = (Vec::new(), Vec::new(), 0);
         while let Some(entry) = entries.next_entry()? {
             if interrupt::heard().is_some() {
                 return Err(io::Error::other("interrupted"));
             }
-            let before = layer.count();
-            layer.add(&entry.name, entry.is_file() && is_wanted(&entry.name));
-            total += if layer.count() == before { 0 } else { entry.name.len() as u64 };
+            let name = &entry.name;
+            if name.len() > MAX_PATH || name.contains('\0') {
+                continue;
+            }
+            if let Some(path) = removes(name) {
+                removed.push(path);
+            } else if entry.is_file() && is_wanted(name) {
+                files.push(name.clone());
+            } else {
+                continue;
+            }
+            total += cost(name);
             if total > most {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it has more names than an image"));
             }
         }
-        layer.sum = hex(&content.sum.finalize());
-        Ok(layer)
+        let sum = hex(&content.sum.finalize());
+        Ok(Self { files, removed: Removed::of(removed), sum })
     }
 
-    fn count(&self) -> usize {
-        self.files.len() + self.removed.len() + self.emptied.len()
-    }
-
-    fn add(&mut self, name: &str, is_wanted: bool) {
-        let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
-        if file == EMPTIED {
-            self.emptied.push(folder.to_owned());
-        } else if let Some(file) = file.strip_prefix(REMOVED) {
-            self.removed.push(if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") });
-        } else if is_wanted {
-            self.files.push(name.to_owned());
-        }
-    }
-
-    /// Whether it removes this file of a lower layer.
-    pub fn removes(&self, file: &str) -> bool {
-        let is_below = |folder: &String| {
-            folder.is_empty() || file.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
-        };
-        self.emptied.iter().any(is_below) || self.removed.iter().any(|path| path == file || is_below(path))
-    }
-
-    /// The bytes of its names.
+    /// What its names take in memory.
     pub fn bytes(&self) -> u64 {
-        [&self.files, &self.removed, &self.emptied].into_iter().flatten().map(|name| name.len() as u64).sum()
+        self.files.iter().chain(&self.removed.0).map(|name| cost(name)).sum()
     }
 }
 
-/// What is in a file, which may be packed.
-pub fn unpacked<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+/// What a name takes in memory.
+pub fn cost(name: &str) -> u64 {
+    name.len() as u64 + COST_OF_NAME
+}
+
+/// The file or folder of lower layers that a file of this name removes.
+fn removes(name: &str) -> Option<String> {
+    let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+    if file == EMPTIED {
+        return Some(folder.to_owned());
+    }
+    let file = file.strip_prefix(REMOVED)?;
+    Some(if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") })
+}
+
+/// Whether a file that begins so is packed.
+pub fn is_packed(start: &[u8]) -> bool {
+    start.starts_with(&GZIP) || start.starts_with(&ZSTD)
+}
+
+/// What is in a file, which may be packed; `is_within` if that is within something packed.
+pub fn unpacked<'a>(
+    mut from: impl BufRead + 'a,
+    budget: &'a Unpacking,
+    is_within: bool,
+) -> io::Result<Box<dyn Read + 'a>> {
     // A buffer may hold less than this at first.
     let mut start = [0; 4];
     let read = filled(&mut from, &mut start)?;
     let all = io::Cursor::new(start).take(read as u64).chain(from);
-    Ok(match start {
-        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(all)),
-        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zst::Decoder::with_buffer(all)?.window(WINDOW)?),
-        _ => Box::new(all),
-    })
+    let window = if is_within { WINDOW_WITHIN } else { WINDOW };
+    let decoder: Box<dyn Read + 'a> = match start {
+        start if start.starts_with(&GZIP) => Box::new(flate2::bufread::MultiGzDecoder::new(all)),
+        start if start.starts_with(&ZSTD) => Box::new(zst::Decoder::with_buffer(all)?.window(window)?),
+        _ => return Ok(Box::new(all)),
+    };
+    let most = || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.get());
+    Ok(Box::new(Metered { from: decoder, count: &budget.unpacked, most }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_removed_goes_with_everything_below_it() {
+        let removed = Removed::of(["a/b", "a/b/c", "a-b", "x/y z", "a/b.d/e"].map(str::to_owned));
+        assert_eq!(removed.0.len(), 4, "one is below another: {removed:?}");
+        for (file, is_removed) in [
+            ("a/b", true),
+            ("a/b/c/d", true),
+            ("a/b.d", false),
+            ("a/b.d/e", true),
+            ("a/bc", false),
+            ("a", false),
+            ("a-b/c", true),
+            ("a-bc", false),
+            ("x/y", false),
+            ("x/y z/0", true),
+            ("zzz", false),
+        ] {
+            assert_eq!(removed.has(file), is_removed, "{file}");
+        }
+        assert!(Removed::of([String::new(), "a".to_owned()]).has("anything/at/all"));
+        assert!(!Removed::default().has("a"));
+    }
+
+    #[test]
+    fn packed_nothing_is_given_up() {
+        let zeros = io::repeat(0).take(MAX_UNPACKED / 8);
+        let packed = zstd::stream::encode_all(zeros, 1).expect("packed");
+        let many: Vec<u8> = packed.repeat(9);
+        let budget = Unpacking::default();
+        let read = unpacked(BufReader::new(budget.of(&many[..])), &budget, false).and_then(|mut all| io::copy(&mut all, &mut io::sink()));
+        assert!(read.expect_err("a bomb").to_string().contains("it unpacks to more than"));
+        assert!(budget.unpacked.get() < MAX_UNPACKED + MAX_UNPACKED / 8);
+    }
 }

@@ -2,13 +2,13 @@
 //! compact form that this binary reads. `current` links to the one in use, and the previous one is kept. It is readable by
 //! everybody, because everybody may plan; only root may write to it, and it is refused otherwise.
 
-use super::archive::{self, ArchiveError};
+use super::archive::{self, ArchiveError, MOST_BYTES};
 use super::{VERSION, is_newer};
 use crate::compat::Database;
 use crate::signed;
 use crate::sum::sha256;
 use crate::system::trust::is_ours_alone;
-use crate::system::{Directory, System, contents, is_absent};
+use crate::system::{Directory, System, input, is_absent};
 use std::fs::Metadata;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -250,7 +250,9 @@ fn read(folder: &Directory, name: &str, path: &Path) -> Result<Option<Vec<u8>>, 
         file => file.map_err(failed(&path))?,
     };
     only_ours(file.metadata(), &path)?;
-    contents(file).map(Some).map_err(failed(&path))
+    let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
+    let read = input::limited(file, MOST_BYTES).and_then(|bytes| bytes.ok_or_else(too_large));
+    read.map(Some).map_err(failed(&path))
 }
 
 fn only_ours(meta: io::Result<Metadata>, path: &Path) -> Result<(), StoreError> {

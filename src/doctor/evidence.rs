@@ -272,6 +272,7 @@ pub fn gather(
     prefix: &Path,
     sources: &EvidenceSources,
 ) -> Evidence {
+    let system = &system.looked_at();
     let senses = Senses::without(&sources.left_out);
     // The log comes first: a broken driver hangs its clients, and has usually logged the reason.
     let kernel_log = senses.at(Sense::KernelLog, || match &sources.kernel_log {

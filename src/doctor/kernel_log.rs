@@ -2,7 +2,8 @@
 //! clients, and has usually logged the reason before.
 
 use super::Answer;
-use crate::system::{Ended, Program, System};
+use crate::system::limits::MAX_LOG;
+use crate::system::{Ended, Program, System, lossy_text};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -116,8 +117,12 @@ pub enum Said {
     NoRoom(String),
 }
 
-/// How much of a log file is read, from its end.
-const MOST_BYTES: u64 = 16 << 20;
+/// How many different messages are kept: those of some hundred GPUs. A log that somebody made up may have any number.
+const MAX_SAID: usize = 1000;
+
+/// How many error numbers of a log are told apart by their GPU or switch.
+const MAX_LOGGED: usize = 10_000;
+
 const LIMIT: Duration = Duration::from_secs(5);
 /// Log files that syslog writes the kernel's messages to.
 const FILES: [&str; 3] = ["/var/log/kern.log", "/var/log/messages", "/var/log/syslog"];
@@ -136,7 +141,7 @@ pub fn read(system: &System) -> Answer<String> {
         return Answer::NotAsked(format!("the kernel's log could not be read: {why}"));
     }
     for path in FILES {
-        match tail(system, path, MOST_BYTES) {
+        match tail(system, path, MAX_LOG) {
             Ok(text) => return Answer::Is(text),
             Err(e) if crate::system::is_absent(&e) => {}
             Err(e) => return Answer::NotAsked(format!("{path} could not be read: {e}")),
@@ -152,7 +157,7 @@ pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<St
     file.seek(SeekFrom::Start(over))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let text = lossy_text(bytes);
     Ok(if over == 0 { text } else { text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default() })
 }
 
@@ -175,7 +180,7 @@ pub fn xids(log: &str) -> Vec<LoggedXid> {
         Some(Said::Xid { gpu, number, text }) => Some(LoggedXid { gpu, number, text }),
         _ => None,
     };
-    log.lines().filter_map(of).filter(|logged| known.insert((logged.gpu.clone(), logged.number))).collect()
+    log.lines().filter_map(of).filter(|logged| known.insert((logged.gpu.clone(), logged.number))).take(MAX_LOGGED).collect()
 }
 
 /// Where an Xid begins on a line. The error of an NVSwitch, `SXid (`, is none.
@@ -204,7 +209,7 @@ pub struct LoggedSxid {
 /// The SXids in a text; each number appears once per switch.
 pub fn sxids(log: &str) -> Vec<LoggedSxid> {
     let mut known = HashSet::new();
-    log.lines().filter_map(sxid).filter(|logged| known.insert((logged.switch.clone(), logged.number))).collect()
+    log.lines().filter_map(sxid).filter(|logged| known.insert((logged.switch.clone(), logged.number))).take(MAX_LOGGED).collect()
 }
 
 /// The relevant messages of a log's last boot, each once; an Xid has the text of its first occurrence.
@@ -219,7 +224,7 @@ pub fn parse(log: &str) -> Vec<Said> {
             Said::Xid { gpu, number, .. } => Said::Xid { gpu: gpu.clone(), number: *number, text: String::new() },
             other => other.clone(),
         };
-        if known.insert(told) {
+        if known.len() < MAX_SAID && known.insert(told) {
             said.push(one);
         }
     };

@@ -7,6 +7,7 @@ use super::sources::Sources;
 use super::transfer_error::TransferError;
 use crate::system::hooks;
 use crate::system::input;
+use crate::system::limits::MAX_KEY;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -31,7 +32,7 @@ const REDIRECTS: usize = 10;
 const BLOCK: usize = 256 << 10;
 
 /// How long a server may say nothing. A build for tests can be told another (`GPUSETUP_SILENCE`).
-fn silence() -> Duration {
+pub(super) fn silence() -> Duration {
     hooks::seconds("GPUSETUP_SILENCE").unwrap_or(Duration::from_secs(60))
 }
 
@@ -95,7 +96,7 @@ impl Client {
             .root_certs(RootCerts::from(roots))
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .build();
-        let proxies = Arc::new(Proxies::of_environment());
+        let proxies = Arc::new(Proxies::of_environment().map_err(|e| last(e.to_string()))?);
         Ok(Self { url, sources: sources.clone(), tls, proxies, agents: Arc::default() })
     }
 
@@ -164,6 +165,8 @@ impl Client {
             .input_buffer_size(BLOCK)
             .timeout_resolve(Some(CONNECT_TIMEOUT))
             .timeout_connect(Some(CONNECT_TIMEOUT))
+            // Also of an answer's head that comes byte by byte.
+            .timeout_recv_response(Some(silence()))
             .timeout_per_read(Some(silence()))
             .timeout_per_write(Some(silence()))
             .build()
@@ -177,7 +180,7 @@ impl Client {
 /// Certificates in a file, PEM.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem =
-        input::open(path).and_then(|file| input::bytes(file, path, input::MOST_KEY)).map_err(|e| e.to_string())?;
+        input::open(path).and_then(|file| input::bytes(file, path, MAX_KEY)).map_err(|e| e.to_string())?;
     let refused = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let all = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
     for certificate in &all {

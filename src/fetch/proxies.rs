@@ -14,6 +14,11 @@ pub(super) struct Proxies {
     exceptions: Vec<Exception>,
 }
 
+/// A variable for a proxy that has no address of one. Its value may have a password in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} in the environment is not the address of a proxy, such as http://PROXY:3128")]
+pub struct InvalidProxy(String);
+
 /// What is reached without a proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Exception {
@@ -27,24 +32,35 @@ enum Exception {
 
 impl Proxies {
     /// Those of this process. None in a CGI program, where the header `Proxy` of a request becomes the variable `HTTP_PROXY`.
-    pub fn of_environment() -> Self {
+    ///
+    /// # Errors
+    ///
+    /// If one is no address: who names a proxy does not want to go without.
+    pub fn of_environment() -> Result<Self, InvalidProxy> {
         if environment::raw("REQUEST_METHOD").is_some() {
-            return Self::default();
+            return Ok(Self::default());
         }
         Self::of(environment::variable)
     }
 
-    fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let either = |name: &str| variable(&name.to_ascii_uppercase()).or_else(|| variable(name));
-        // Invalid addresses are ignored.
-        let proxy = |name: &str| either(name).and_then(|address| Proxy::new(address.trim()).ok());
-        let all = proxy("all_proxy");
-        let exceptions = either("no_proxy").unwrap_or_default();
-        Self {
-            http: proxy("http_proxy").or_else(|| all.clone()),
-            https: proxy("https_proxy").or(all),
+    fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self, InvalidProxy> {
+        let either = |name: &str| {
+            let names = [name.to_ascii_uppercase(), name.to_owned()];
+            names.into_iter().find_map(|name| Some((variable(&name)?, name)))
+        };
+        let proxy = |name: &str| match either(name) {
+            Some((address, name)) if !address.trim().is_empty() => {
+                Proxy::new(address.trim()).map(Some).map_err(|_| InvalidProxy(name))
+            }
+            _ => Ok(None),
+        };
+        let all = proxy("all_proxy")?;
+        let exceptions = either("no_proxy").map(|(value, _)| value).unwrap_or_default();
+        Ok(Self {
+            http: proxy("http_proxy")?.or_else(|| all.clone()),
+            https: proxy("https_proxy")?.or(all),
             exceptions: exceptions.split(',').filter_map(Exception::parse).collect(),
-        }
+        })
     }
 
     /// The one for an address.
@@ -95,6 +111,10 @@ mod tests {
     use super::*;
 
     fn proxies(variables: &[(&str, &str)]) -> Proxies {
+        of(variables).expect("addresses")
+    }
+
+    fn of(variables: &[(&str, &str)]) -> Result<Proxies, InvalidProxy> {
         Proxies::of(|name| Some(variables.iter().find(|(n, _)| *n == name)?.1.to_owned()))
     }
 
@@ -112,8 +132,10 @@ mod tests {
         let all = proxies(&[("all_proxy", "socks5h://three"), ("http_proxy", "http://one")]);
         assert_eq!(host_to(&all, "https://x/").as_deref(), Some("three"));
         assert_eq!(host_to(&all, "http://x/").as_deref(), Some("one"));
-        for none in ["", "no address", "gopher://x"] {
-            assert_eq!(host_to(&proxies(&[("https_proxy", none)]), "https://x/"), None, "{none}");
+        assert_eq!(host_to(&proxies(&[("https_proxy", "")]), "https://x/"), None);
+        for none in ["no address", "gopher://x"] {
+            let refused = of(&[("HTTPS_PROXY", none)]).map(|_| ()).expect_err(none).to_string();
+            assert!(refused.starts_with("HTTPS_PROXY in the environment") && !refused.contains(none), "{refused}");
         }
     }
 

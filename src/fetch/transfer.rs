@@ -1,7 +1,7 @@
 //! One attempt to bring a file over the network: from where the last one stopped, by one connection, and by several where that
 //! brings more. Each has a thread. The caller's thread watches them, so that an interrupt is heard while all of them wait.
 
-use super::client::{Client, ServerAnswer};
+use super::client::{Client, ServerAnswer, silence};
 use super::pace::Pace;
 use super::part::{Length, Origin, Part, Shared, lock};
 use super::transfer_error::TransferError;
@@ -21,6 +21,15 @@ const LAST: u64 = 1 << 20;
 
 /// How often it is told how far it is, and asked whether to stop.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Bytes a second that a download must bring at least, on average over [`window`]: a tenth of what a modem brought. A server that
+/// sends less holds up whoever waits for it, for years if it likes.
+const MIN_RATE: u64 = 512;
+
+/// How long a download may be slower, in times of a server's longest silence: two minutes.
+fn window() -> Duration {
+    2 * silence()
+}
 
 /// What the connections of one attempt share.
 struct PartRequest {
@@ -219,7 +228,7 @@ fn supervise(
     connections.start(move || first(&of_first, answer));
     let (began, mut told) = (Instant::now(), Instant::now());
     let mut pace = Pace::of_one(lock(&job.part).amount());
-    let mut last = Ok(());
+    let (mut last, mut window_began, mut was) = (Ok(()), Instant::now(), lock(&job.part).amount());
     while connections.running > 0 {
         match connections.next() {
             None | Some(Ok(())) => {}
@@ -237,6 +246,13 @@ fn supervise(
             told = Instant::now();
             let amount = lock(&job.part).amount();
             progress(amount);
+            if window_began.elapsed() >= window() {
+                if amount.saturating_sub(was) < MIN_RATE * window().as_secs() {
+                    let why = format!("the server sends less than {MIN_RATE} bytes a second");
+                    return Err(TransferError::Passing(why));
+                }
+                (window_began, was) = (Instant::now(), amount);
+            }
             if in_parts && job.size.is_some_and(|size| size.saturating_sub(amount) > 4 * PIECE) {
                 for _ in 0..pace.more(began.elapsed(), amount) {
                     let job = Arc::clone(job);

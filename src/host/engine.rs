@@ -21,6 +21,7 @@ use super::engine_config::NVIDIA_RUNTIME;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
 use crate::packages::{self, Versions};
 use crate::paths::{STARTED_AT_BOOT, UNIT_FOLDERS};
+use crate::system::limits::{MAX_CONFIG, MAX_RECORD};
 use crate::system::{Node, Program, System, input};
 use crate::version::AddOnVersion;
 use base64::Engine as _;
@@ -29,9 +30,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// No configuration file is longer, in bytes.
-const MOST: u64 = 1 << 20;
 
 /// What a host has for containers with GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -340,7 +338,7 @@ fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
         Ok(Node::Directory | Node::Other) => return Seen::Unreadable("it is no file".to_owned()),
         Err(e) => return Seen::Unreadable(e.to_string()),
     };
-    let bytes = match system.open(path).and_then(|file| input::limited(file, MOST)) {
+    let bytes = match system.open(path).and_then(|file| input::limited(file, MAX_CONFIG)) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Seen::Unreadable("it is larger than 1 MiB".to_owned()),
         Err(e) => return Seen::Unreadable(e.to_string()),
@@ -372,7 +370,7 @@ fn is_enforcing(system: &System) -> bool {
 
 /// The members of the groups that let users use engines.
 fn groups(system: &System, database: &Database) -> BTreeMap<String, Vec<String>> {
-    let text = system.read_text("/etc/group").ok().flatten().unwrap_or_default();
+    let text = system.read_text_up_to("/etc/group", MAX_RECORD).ok().flatten().unwrap_or_default();
     let is_one = |name: &str| database.engines.iter().any(|engine| engine.group.as_deref() == Some(name));
     let entry = |line: &str| {
         let mut fields = line.split(':');
@@ -386,7 +384,7 @@ fn groups(system: &System, database: &Database) -> BTreeMap<String, Vec<String>>
 /// The number of a user, in the host's own list or in a directory that the running host asks; `Some(None)` if there is no such user,
 /// and none if that is not known.
 fn user_id(system: &System, name: &str) -> Option<Option<String>> {
-    let text = system.read_text("/etc/passwd").ok().flatten()?;
+    let text = system.read_text_up_to("/etc/passwd", MAX_RECORD).ok().flatten()?;
     let in_line = |line: &str| {
         let mut fields = line.split(':');
         (fields.next() == Some(name)).then(|| fields.nth(1).unwrap_or_default().to_owned())

@@ -4,6 +4,7 @@
 use super::LoaderCache;
 use super::reader::Reader;
 use crate::compat::AddOn;
+use crate::system::limits::MAX_RECORD;
 use std::path::PathBuf;
 
 const CACHE: &str = "/etc/ld.so.cache";
@@ -22,7 +23,7 @@ const ARCHITECTURE: u32 = 0xff00;
 /// Reads the relevant entries of the cache.
 pub fn cache(reader: &mut Reader, add_ons: &[AddOn]) -> Option<LoaderCache> {
     let what = "the loader cache";
-    let bytes = reader.bytes(what, CACHE)?;
+    let bytes = reader.bytes_up_to(what, CACHE, MAX_RECORD)?;
     let modified = reader.system.modified(CACHE)?;
     match entries(&bytes, add_ons) {
         Ok(entries) => Some(LoaderCache { modified, entries }),

@@ -4,6 +4,7 @@ use super::architecture::{self, UNKNOWN_ARCHITECTURE};
 use super::reader::Reader;
 use super::{Board, Machine, MachineKind, elf};
 use crate::system::cores;
+use crate::system::limits::MAX_RECORD;
 use object::ReadCache;
 use std::path::Path;
 
@@ -45,7 +46,7 @@ fn tree_arch(reader: &mut Reader) -> Option<String> {
     let is_there = |path: &str| reader.system.exists(path) || reader.system.link_target(path).is_some();
     let by_loader = loaders.into_iter().find(|(path, _)| is_there(path)).map(|(_, arch)| arch.to_owned());
     by_loader
-        .or_else(|| recorded_arch(&reader.text(what, "/var/lib/dpkg/status").unwrap_or_default()))
+        .or_else(|| recorded_arch(&reader.head(what, "/var/lib/dpkg/status", MAX_RECORD).unwrap_or_default()))
         .or_else(|| eabi(&reader.text(what, TEGRA_RELEASE).unwrap_or_default()))
 }
 

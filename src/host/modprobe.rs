@@ -38,14 +38,9 @@ pub const CONFIGURATION: [&str; 5] =
 
 /// What keeps the driver's own modules from being loaded, by modprobe's configuration or the kernel's command line.
 pub fn blocked(system: &System, configuration: &[(PathBuf, String)]) -> Vec<Block> {
-    let mut found = Vec::new();
-    for (by, text) in configuration {
-        found.extend(blocked_by(text, by));
-    }
-    for (by, line) in command_lines(system) {
-        found.extend(blocked_on_command_line(&line, &by));
-    }
-    found
+    let lines = command_lines(system);
+    let on_lines = lines.iter().flat_map(|(by, line)| blocked_on_command_line(line, by));
+    first(system, configuration.iter().flat_map(|(by, text)| blocked_by(text, by)).chain(on_lines))
 }
 
 /// An option of one of the driver's modules in modprobe's configuration.
@@ -67,11 +62,19 @@ pub struct SetOption {
 
 /// The options of the driver's modules in modprobe's configuration and on the kernel's command line, which modprobe reads too.
 pub fn options(system: &System, configuration: &[(PathBuf, String)]) -> Vec<SetOption> {
-    let mut all: Vec<_> = configuration.iter().flat_map(|(by, text)| options_in(text, by)).collect();
-    for (by, text) in command_lines(system) {
-        all.extend(options_on_command_line(&text, &by));
+    let lines = command_lines(system);
+    let on_lines = lines.iter().flat_map(|(by, text)| options_on_command_line(text, by));
+    first(system, configuration.iter().flat_map(|(by, text)| options_in(text, by)).chain(on_lines))
+}
+
+/// The first settings of the driver's modules. No host has as many; what is left out is noted.
+fn first<T>(system: &System, mut all: impl Iterator<Item = T>) -> Vec<T> {
+    const MAX_SETTINGS: usize = 10_000;
+    let found: Vec<_> = all.by_ref().take(MAX_SETTINGS).collect();
+    if all.next().is_some() {
+        system.leave_out("/etc/modprobe.d", &format!("it has more than {MAX_SETTINGS} settings of the driver's modules"));
     }
-    all
+    found
 }
 
 /// Words like `nvidia.NVreg_EnableGpuFirmware=0`.

@@ -3,6 +3,7 @@
 
 use crate::paths::{LOADER_PATH, PROFILE};
 use crate::system::System;
+use crate::system::limits::MAX_RECORD;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -224,7 +225,7 @@ fn files_in(on: &System, folder: &Path, ending: &str) -> Vec<PathBuf> {
 
 /// The homes of root and of people, with their owners, by `/etc/passwd`.
 fn homes(on: &System) -> BTreeSet<(PathBuf, u32)> {
-    let text = on.read_text("/etc/passwd").ok().flatten().unwrap_or_default();
+    let text = on.read_text_up_to("/etc/passwd", MAX_RECORD).ok().flatten().unwrap_or_default();
     let home = |line: &str| {
         let fields: Vec<_> = line.split(':').collect();
         let (uid, home) = (fields.get(2)?.parse().ok()?, PathBuf::from(fields.get(5)?));

@@ -66,6 +66,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         Ok(None) => return Err(not_a_host("it has no etc/os-release".to_owned())),
         Err(e) => return Err(not_a_host(format!("its etc/os-release cannot be read: {e}"))),
     };
+    let system = &system.looked_at();
     let reader = &mut Reader::new(system);
     let machine = machine::machine(reader);
     let os = os::os(reader, &release, database, machine.kind);
@@ -91,7 +92,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let rdma = rdma::rdma(reader, &managers);
     let firmware = firmware::firmware(reader);
     let signing_keys = secure_boot::signing_keys(reader, firmware.as_ref());
-    Ok(Facts {
+    let mut facts = Facts {
         mig: None,
         container_host: None,
         schema: SCHEMA.to_owned(),
@@ -125,7 +126,7 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         space: space(reader, look),
         paths: paths(reader, &look.prefix, &toolkits, (database, &os, &machine.arch)),
         other_drivers: drivers.collect(),
-        unreadable: std::mem::take(&mut reader.missed),
+        unreadable: Vec::new(),
         machine,
         os,
         other_gpus,
@@ -138,7 +139,11 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         driver,
         toolkit_alternatives: toolkit::alternatives(reader, &toolkits),
         toolkits,
-    })
+    };
+    // Last: whatever was looked at may have been too large.
+    reader.note_left_out();
+    facts.unreadable = std::mem::take(&mut reader.missed);
+    Ok(facts)
 }
 
 /// Whether the driver's branch is held, with the kernel.

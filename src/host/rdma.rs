@@ -2,7 +2,7 @@
 
 use super::Rdma;
 use super::reader::Reader;
-use std::io::Read;
+use crate::system::input;
 
 /// The adapters, one name per device.
 const ADAPTERS: &str = "/sys/class/infiniband";
@@ -32,13 +32,16 @@ pub fn rdma(reader: &mut Reader, managers: &[&str]) -> Option<Rdma> {
 /// Whether the kernel has the function; none if its names cannot be read.
 fn registers(reader: &mut Reader) -> Option<bool> {
     let what = "the kernel's symbols";
-    let mut file = reader.open(what, SYMBOLS)?;
-    let mut bytes = Vec::new();
-    if let Err(e) = file.read_to_end(&mut bytes) {
-        reader.miss(what, format_args!("{SYMBOLS}: {e}"));
-        return None;
+    // All modules of a kernel have some hundred thousand.
+    const MAX_SYMBOLS: u64 = 64 << 20;
+    let read = input::limited(reader.open(what, SYMBOLS)?, MAX_SYMBOLS);
+    match read {
+        Ok(bytes) => Some(has(&bytes?)),
+        Err(e) => {
+            reader.miss(what, format_args!("{SYMBOLS}: {e}"));
+            None
+        }
     }
-    Some(has(&bytes))
 }
 
 /// Whether a line has this name, with or without the name of its module after it.

@@ -2,6 +2,7 @@
 //! no probe can drop the error. Nothing is ever changed.
 
 use super::{Missing, Unreadable};
+use crate::system::limits::{LeftOut, MAX_CONFIG};
 use crate::system::{System, is_absent};
 use std::fmt::Display;
 use std::fs::{File, Metadata};
@@ -25,6 +26,16 @@ impl<'a> Reader<'a> {
     /// Records that `what` could not be read.
     pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
         self.note(Unreadable { what: what.into(), why: why.to_string(), missing: None });
+    }
+
+    /// Records what the look left out because of its limits, as far as no probe did.
+    pub fn note_left_out(&mut self) {
+        for LeftOut { path, why } in self.system.left_out() {
+            let path = path.display().to_string();
+            if !self.missed.iter().any(|one| one.why.starts_with(&path)) {
+                self.miss(path, why);
+            }
+        }
     }
 
     /// Records that GPUs may be missing.
@@ -71,9 +82,14 @@ impl<'a> Reader<'a> {
         self.kept(what, path.as_ref(), read)
     }
 
-    /// The bytes of a file.
+    /// The bytes of a small file.
     pub fn bytes(&mut self, what: &str, path: impl AsRef<Path>) -> Option<Vec<u8>> {
-        let read = self.system.read(path.as_ref());
+        self.bytes_up_to(what, path, MAX_CONFIG)
+    }
+
+    /// The bytes of a file of a kind that has a limit of its own.
+    pub fn bytes_up_to(&mut self, what: &str, path: impl AsRef<Path>, most: u64) -> Option<Vec<u8>> {
+        let read = self.system.read_up_to(path.as_ref(), most);
         self.kept(what, path.as_ref(), read)
     }
 

@@ -108,11 +108,20 @@ impl EditFile {
             Some(new) => format!("$0 == {} {{ print {}; next }}", awk(&edit.old), awk(new)),
         };
         let rules: Vec<_> = self.edits.iter().map(script).collect();
-        // What is written back keeps the owner and the mode.
-        format!(
-            "edited=$(mktemp)\nawk {} {path} >\"$edited\"\ncat \"$edited\" >{path}\nrm -f \"$edited\"\n",
+        // A new file takes its name, with its owner and mode: what a link at that name leads to is not written to.
+        let script = format!(
+            "edited=$(mktemp {path}.XXXXXX)\nawk {} {path} >\"$edited\"\nchown --reference={path} \"$edited\"\n\
+             chmod --reference={path} \"$edited\"\nmv -f \"$edited\" {path}\n",
             quoted(&(rules.join("\n") + "\n{ print }"))
-        )
+        );
+        match self.owner {
+            0 => script,
+            // In a folder of theirs, others can replace what root is about to write.
+            owner => {
+                let script = quoted(&script);
+                format!("setpriv --reuid={owner} --regid=\"$(id -g {owner})\" --init-groups sh -euc {script}\n")
+            }
+        }
     }
 
     /// What it adds and changes.
@@ -168,7 +177,9 @@ mod tests {
     fn a_script_does_the_same() {
         let (on, dir) = host();
         let edit = edit(&[("export PATH=/a:$PATH", None), ("keep \"this\\n\"", Some("new \"\\t$X\""))]);
-        let there = EditFile { path: dir.path().join("home/f"), ..edit.clone() };
+        let there = EditFile { path: dir.path().join("home/f"), owner: 0, ..edit.clone() };
+        let users = EditFile { owner: 1000, ..there.clone() }.shell();
+        assert!(users.starts_with("setpriv --reuid=1000 ") && users.lines().count() > 4, "{users}");
         let ran = std::process::Command::new("/bin/sh").args(["-ec", &there.shell()]).status();
         assert!(ran.expect("sh runs").success());
         let by_script = on.read("/home/f").expect("read");

@@ -14,6 +14,7 @@ use crate::packages::{
     Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, pattern_matches, upstream,
     words,
 };
+use crate::system::limits::MAX_RECORD;
 use crate::system::{Log, Node, Output, Program, Progress, System, hooks};
 use crate::text::quoted;
 use crate::version::DriverVersion;
@@ -449,7 +450,7 @@ fn remove_unowned(on: &System, done: &Transaction, now: &BTreeSet<String>) -> io
 /// The packages that the manager notes as installed automatically.
 fn automatic(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
     let Some(marks) = &of(manager).automatic else { return Ok(BTreeSet::new()) };
-    Ok((marks.read)(&on.read_text(marks.file)?.unwrap_or_default()))
+    Ok((marks.read)(&on.read_text_up_to(marks.file, MAX_RECORD)?.unwrap_or_default()))
 }
 
 /// Marks packages as installed automatically again, as far as they are there.

@@ -13,7 +13,12 @@ pub fn owners(
     paths: &BTreeSet<PathBuf>,
 ) -> io::Result<BTreeMap<PathBuf, BTreeSet<String>>> {
     let mut owners = BTreeMap::new();
+    let shortest = paths.iter().map(|path| path.as_os_str().len()).min().unwrap_or(usize::MAX);
     let mut note = |package: &str, file: &str| {
+        // Without its /usr it is shorter.
+        if file.len() + "/usr".len() < shortest {
+            return;
+        }
         for path in paths.iter().filter(|path| lies_in(Path::new(file), path)) {
             owners.entry(path.clone()).or_insert_with(BTreeSet::new).insert(package.to_owned());
         }

@@ -5,14 +5,15 @@
 //!
 //! A new process namespace starts with a child, so two gpusetup processes are involved. `gpusetup enter` creates the namespaces
 //! and starts a second process, the first one in them, which moves into the tree and starts the program. Without
-//! `CAP_SYS_ADMIN`, as in containers, none of this is possible, and a plain `chroot` is used.
+//! `CAP_SYS_ADMIN`, as in containers, none of this is possible, and no program is run: out of a plain `chroot` root gets out.
 
+use super::System;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change, unmount,
 };
-use rustix::process::{chdir, chroot, fchdir, pivot_root};
+use rustix::process::{chdir, pivot_root};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, capabilities, remove_capability_from_bounding_set, set_capabilities,
     unshare_unsafe,
@@ -22,7 +23,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The hidden subcommand: `enter PLACE ROOT PROGRAM [ARGUMENT]…`.
@@ -74,6 +75,23 @@ pub(super) fn command(place: BorrowedFd, root: &Path, argv: &[String]) -> (&'sta
     ("/proc/self/exe", [SUBCOMMAND.into(), place.into(), root.into()].into_iter().chain(argv).collect())
 }
 
+/// Whether programs can be run in this tree, by moving into it and running none.
+///
+/// # Errors
+///
+/// With the reason if they cannot.
+pub fn check(on: &System) -> io::Result<()> {
+    if on.is_live() || !ANSWERS.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let (program, arguments) = command(on.place()?, on.root(), &[]);
+    let output = Command::new(program).args(arguments).env_clear().stdin(Stdio::null()).output()?;
+    if output.status.code() == Some(CANNOT_RUN.into()) {
+        return Ok(());
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
 /// Runs the subcommand. Returns the exit status of the program, or one that means it was not run.
 #[allow(clippy::print_stderr)]
 pub fn run(arguments: &[OsString]) -> u8 {
@@ -97,16 +115,7 @@ fn enter(place: &Path, root: &Path, argv: &[OsString]) -> io::Result<u8> {
     // SAFETY: it must not detach the descriptor table from other threads; that is not among the flags, and there is no other
     // thread.
     let unshared = unsafe { unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC) };
-    match unshared {
-        Err(Errno::PERM | Errno::NOSYS | Errno::INVAL | Errno::NOSPC) => {
-            fchdir(&held)?;
-            chroot(".")?;
-            chdir("/")?;
-            drop_capabilities()?;
-            return Ok(program(argv));
-        }
-        unshared => unshared?,
-    }
+    unshared.map_err(|e| io::Error::other(format!("the namespaces that contain it cannot be made ({e})")))?;
     // Not inherited: an open directory outside the tree would let the program escape.
     let place = format!("/proc/{}/fd/{}", std::process::id(), held.as_raw_fd());
     let mut second = Command::new("/proc/self/exe");

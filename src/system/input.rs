@@ -5,25 +5,17 @@
 //! A link at the end of a path is followed. If root acts on the file's content, the link must belong to a trusted user:
 //! otherwise anyone who may write to the folder could point it at any trusted file.
 
+use super::limits::{MAX_JSON, MAX_JSON_WEIGHT, MAX_LOG, is_light_json};
 use super::trust::{Distrust, Trust};
-use super::{beneath, interrupt};
+use super::{beneath, interrupt, lossy_text};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use std::fs::{DirEntry, File, FileType, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The size limit of plans, facts and lock files, in bytes.
-pub const MOST_JSON: u64 = 64 << 20;
-/// The size limit of GPU lists and kernel logs, in bytes.
-pub const MOST_TEXT: u64 = 64 << 20;
-/// The size limit of a config file, in bytes.
-pub const MOST_CONFIG: u64 = 1 << 20;
-/// The size limit of files with keys or certificates, in bytes.
-pub const MOST_KEY: u64 = 4 << 20;
 
 /// The path that means standard input.
 pub const STANDARD_INPUT: &str = "-";
@@ -58,6 +50,9 @@ pub enum InputError {
         /// The limit in bytes.
         most: u64,
     },
+    /// It is JSON with more values than any real file has.
+    #[error("cannot read {}: it has more than {MAX_JSON_WEIGHT} values", .0.display())]
+    TooManyValues(PathBuf),
     /// It is not text.
     #[error("cannot read {}: it is not UTF-8 text", .0.display())]
     NotText(PathBuf),
@@ -217,9 +212,44 @@ pub fn text_or_standard_input(path: &Path, most: u64) -> Result<String, InputErr
     String::from_utf8(bytes_or_standard_input(path, most)?).map_err(|_| InputError::NotText(name.to_owned()))
 }
 
-/// The same for logs: what is not UTF-8 is replaced.
-pub fn log_or_standard_input(path: &Path, most: u64) -> Result<String, InputError> {
-    Ok(String::from_utf8_lossy(&bytes_or_standard_input(path, most)?).into_owned())
+/// The end of a text in which anything may be, from the beginning of a line on, and whether it is not all of it. What is not UTF-8
+/// is replaced. Of a text without an end, no more than [`MAX_LOG`] bytes are read.
+pub fn end_of_text(path: &Path, most: u64) -> Result<(String, bool), InputError> {
+    let name = if path == Path::new(STANDARD_INPUT) { Path::new("standard input") } else { path };
+    let failed = |e| interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted);
+    let (mut bytes, is_cut) = if path == Path::new(STANDARD_INPUT) {
+        end_of(StandardInput, most).map_err(failed)?
+    } else {
+        let mut file = open(path)?;
+        let skipped = file.metadata().map_err(failed)?.len().saturating_sub(most);
+        file.seek(SeekFrom::Start(skipped)).map_err(failed)?;
+        let (bytes, is_cut) = end_of(file, most).map_err(failed)?;
+        (bytes, is_cut || skipped > 0)
+    };
+    if is_cut {
+        let whole_lines = bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        bytes.drain(..whole_lines);
+    }
+    Ok((lossy_text(bytes), is_cut))
+}
+
+/// The last `most` bytes, and whether there were more.
+fn end_of(from: impl Read, most: u64) -> io::Result<(Vec<u8>, bool)> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let (mut from, mut end, mut block, mut is_cut) = (from.take(MAX_LOG), Vec::new(), vec![0; 64 << 10], false);
+    loop {
+        match from.read(&mut block)? {
+            0 => break,
+            n => end.extend_from_slice(&block[..n]),
+        }
+        if end.len() > 2 * most {
+            end.drain(..end.len() - most);
+            is_cut = true;
+        }
+    }
+    is_cut |= end.len() > most || from.limit() == 0;
+    end.drain(..end.len().saturating_sub(most));
+    Ok((end, is_cut))
 }
 
 fn bytes_or_standard_input(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
@@ -243,7 +273,21 @@ pub fn line() -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Reads all of standard input; none if it is longer than `most` bytes.
+/// The JSON text of a plan, of facts or of a lock file that only trusted users can have written.
+pub fn json(path: &Path, trust: &Trust) -> Result<String, InputError> {
+    light(text(path, MAX_JSON, trust)?, path)
+}
+
+/// The same of a file that anybody may have written; `-` is standard input.
+pub fn json_or_standard_input(path: &Path) -> Result<String, InputError> {
+    light(text_or_standard_input(path, MAX_JSON)?, path)
+}
+
+fn light(text: String, path: &Path) -> Result<String, InputError> {
+    if is_light_json(text.as_bytes()) { Ok(text) } else { Err(InputError::TooManyValues(path.to_owned())) }
+}
+
+/// Reads all of a stream; none if it is longer than `most` bytes.
 pub fn limited(from: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1)).read_to_end(&mut bytes)?;

@@ -1,7 +1,8 @@
 //! Runs programs: an argv and never a shell, a fixed environment, no terminal, a time limit for the whole process group, and
 //! all output captured.
 
-use super::{System, crash, enter, interrupt};
+use super::limits::MAX_OUTPUT;
+use super::{System, crash, enter, interrupt, lossy_text};
 use duct::{Expression, cmd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -150,6 +151,9 @@ impl System {
 
     /// The same; calls `progress` with the elapsed time several times a second.
     pub fn run_telling(&self, program: &Program, progress: Progress) -> io::Result<Output> {
+        if !self.runs_programs() {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "nothing that only looks runs a program of a tree"));
+        }
         let log = match &program.log {
             Some(log) => log.try_clone()?,
             // In memory: /tmp is not gpusetup's own, and may be full.
@@ -164,6 +168,12 @@ impl System {
                 break Some(output.status);
             }
             progress(started.elapsed());
+            if log.metadata()?.len().saturating_sub(start_of_log) > MAX_OUTPUT {
+                end_group(&handle.pids());
+                handle.wait_timeout(PATIENCE)?;
+                let why = format!("{} was ended: it printed more than {} MiB", program.argv[0], MAX_OUTPUT >> 20);
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+            }
             let stopped = interrupt::heard().is_some() && !program.undisturbed;
             if stopped || started.elapsed() > program.limit {
                 end_group(&handle.pids());
@@ -277,8 +287,8 @@ fn descendants(of: &[i32]) -> Vec<(i32, String)> {
 fn text_from(mut log: File, start: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     log.seek(SeekFrom::Start(start))?;
-    log.read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    log.take(MAX_OUTPUT).read_to_end(&mut bytes)?;
+    Ok(lossy_text(bytes))
 }
 
 impl Output {

@@ -23,7 +23,7 @@ pub fn digest_of_file(file: File) -> io::Result<String> {
 
 /// Whether a large file has almost no data, according to its file system. The number of blocks is only a hint: some file
 /// systems count those of a new file later (ZFS), or never.
-fn consists_of_holes(file: &File) -> io::Result<bool> {
+pub fn consists_of_holes(file: &File) -> io::Result<bool> {
     const LEAST: u64 = 64 << 20;
     const PART: u64 = 64;
     let meta = file.metadata()?;

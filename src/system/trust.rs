@@ -7,6 +7,7 @@
 
 use super::System;
 use super::environment::variable;
+use super::limits::MAX_RECORD;
 use rustix::fs::fgetxattr;
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -140,7 +141,7 @@ struct Accounts {
 
 impl Accounts {
     fn read(on: &System) -> Self {
-        let text = |path: &str| on.read_text(path).ok().flatten().unwrap_or_default();
+        let text = |path: &str| on.read_text_up_to(path, MAX_RECORD).ok().flatten().unwrap_or_default();
         Self::of(&text("/etc/passwd"), &text("/etc/group"))
     }
 

@@ -5,6 +5,7 @@ use crate::causes::gpus;
 use crate::exit::Exit;
 use crate::mig::{Board, Entry, Geometry, Layout, LayoutError, LayoutFile, Shortage, Wanted, fit, nearest};
 use crate::system::input;
+use crate::system::limits::MAX_CONFIG;
 use crate::text::{quoted, quoted_path};
 use std::path::{Path, PathBuf};
 
@@ -87,7 +88,7 @@ impl WantedOptions {
     }
 
     fn of_file(&self, path: &Path, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
-        let text = input::text_or_standard_input(path, input::MOST_CONFIG)?;
+        let text = input::text_or_standard_input(path, MAX_CONFIG)?;
         let file = read(path, &text)?;
         let (name, entries) = file.named(self.name.as_deref()).map_err(|e| {
             let first = quoted(file.names().next().unwrap_or_default());

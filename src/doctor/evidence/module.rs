@@ -3,6 +3,7 @@
 
 use crate::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
 use crate::system::System;
+use crate::system::limits::MAX_RECORD;
 use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
@@ -24,7 +25,7 @@ const UNPACKED: u64 = 1 << 30;
 /// The file of the first of these modules that the kernel's `modules.dep` names.
 pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
     let directory = Path::new("/lib/modules").join(kernel);
-    let list = system.read_text(directory.join("modules.dep")).ok().flatten()?;
+    let list = system.read_text_up_to(directory.join("modules.dep"), MAX_RECORD).ok().flatten()?;
     let listed = |name: &&str| {
         let of = |line: &str| {
             let path = line.split(':').next()?;

@@ -2,6 +2,7 @@
 //! environments are followed once, since the same environment under two names is read once.
 
 use super::EnvironmentKind;
+use crate::system::limits::MAX_RECORD;
 use crate::system::trust::caller;
 use crate::system::{System, environment};
 use std::collections::BTreeSet;
@@ -113,7 +114,7 @@ fn site_packages(system: &System, path: &Path, names: &[&str]) -> Vec<PathBuf> {
 
 /// A user's home directory, by /etc/passwd.
 fn home_of(system: &System, user: &str) -> Option<PathBuf> {
-    let text = system.read_text("/etc/passwd").ok()??;
+    let text = system.read_text_up_to("/etc/passwd", MAX_RECORD).ok()??;
     let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
     line.split(':').nth(5).filter(|home| home.starts_with('/')).map(PathBuf::from)
 }

@@ -1,0 +1,209 @@
+//! How much is read of what strangers give: the limit of each kind of file, and of all files of a look together. A tree, an archive
+//! or a pasted text costs whoever made it nothing (a sparse file has no blocks), so that size alone must cost its reader nothing.
+
+use super::System;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a configuration file, or of another file for people. The largest real ones have some hundred kilobytes.
+pub const MAX_CONFIG: u64 = 1 << 20;
+/// Bytes of a file that programs write: dpkg's list of the files of a package, the loader's cache, `modules.dep`, `/etc/passwd` of a
+/// university. The largest real ones have a few megabytes.
+pub const MAX_RECORD: u64 = 16 << 20;
+/// Bytes of gpusetup's journal: some hundred runs, each with its plan.
+pub const MAX_JOURNAL: u64 = 32 << 20;
+/// Bytes of the lists of a package manager; those of a distribution have up to a hundred megabytes.
+pub const MAX_LIST: u64 = 256 << 20;
+/// Bytes of a plan, of facts and of a lock file. Read, JSON takes many times its length; [`MAX_JSON_WEIGHT`] limits that.
+pub const MAX_JSON: u64 = 16 << 20;
+/// Values in such a file, where an object counts for eight: each value takes about a hundred bytes of memory.
+pub const MAX_JSON_WEIGHT: usize = 1 << 20;
+/// Bytes of a kernel log. What it says is kept once, however often it says it.
+pub const MAX_LOG: u64 = 16 << 20;
+/// Bytes of a text that somebody pastes. Of a longer text the end counts: errors come last.
+pub const MAX_PASTE: u64 = 1 << 20;
+/// Bytes of the output of `lspci`; `lspci -vvv` of a server with all its bridges prints some hundred kilobytes.
+pub const MAX_LSPCI: u64 = 4 << 20;
+/// Bytes of a file with keys or certificates.
+pub const MAX_KEY: u64 = 4 << 20;
+/// Bytes that a program may print. `rpm -qa` with all files of all packages prints some tens of megabytes.
+pub const MAX_OUTPUT: u64 = 128 << 20;
+/// Names in a folder, and their bytes with what each takes in memory. `/proc/PID/fd` of a busy server is the longest real one.
+pub const MAX_NAMES: usize = 1 << 18;
+/// See [`MAX_NAMES`].
+pub const MAX_NAME_BYTES: usize = 24 << 20;
+/// Bytes of all files that a look reads whole. On a workstation with a desktop they are about five megabytes.
+pub const MAX_LOOK: u64 = 64 << 20;
+/// What a file counts for at least, however short it is: opening it takes time, too.
+const LEAST_COST: u64 = 4 << 10;
+/// Bytes of a file whose checksum a look takes: plans name the state of small files only.
+pub const MAX_SUMMED: u64 = 256 << 20;
+/// How many files that were left out a look names.
+const MAX_NAMED: usize = 20;
+
+/// A file or folder that was not read because of a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Which limit it exceeds.
+    pub why: String,
+}
+
+/// What is left of a look's budget, and what it left out.
+#[derive(Debug)]
+pub(super) struct Look {
+    left: AtomicU64,
+    left_out: Mutex<Vec<LeftOut>>,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { left: AtomicU64::new(MAX_LOOK), left_out: Mutex::default() }
+    }
+}
+
+impl Look {
+    fn spend(&self, bytes: u64) {
+        let rest = |left: u64| Some(left.saturating_sub(bytes.max(LEAST_COST)));
+        // It cannot fail: there is always a rest.
+        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+    }
+
+    fn note(&self, path: &Path, why: &io::Error) {
+        let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MAX_NAMED && !all.iter().any(|one| one.path == path) {
+            all.push(LeftOut { path: path.to_owned(), why: why.to_string() });
+        }
+    }
+}
+
+impl System {
+    /// The same host for a look, which reads [`MAX_LOOK`] bytes in all. A look within a look shares its budget.
+    pub fn looked_at(&self) -> Self {
+        Self { look: Some(self.look.clone().unwrap_or_else(|| Arc::new(Look::default()))), ..self.clone() }
+    }
+
+    /// What this look left out so far because of its limits; the first ones, if it is much.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        let all = |look: &Arc<Look>| look.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.look.as_ref().map(all).unwrap_or_default()
+    }
+
+    /// Notes that a look leaves out some of what a file or folder has.
+    pub fn leave_out(&self, path: impl AsRef<Path>, why: &str) {
+        self.refused(path.as_ref(), why.to_owned());
+    }
+
+    /// How much of a file of this kind may be read now.
+    pub(super) fn room(&self, most: u64) -> u64 {
+        self.look.as_ref().map_or(most, |look| most.min(look.left.load(Ordering::Relaxed)))
+    }
+
+    /// How many bytes of names a folder may have now.
+    pub(super) fn room_for_names(&self) -> usize {
+        let room = if self.is_live() { u64::MAX } else { self.room(u64::MAX) };
+        usize::try_from(room).unwrap_or(usize::MAX)
+    }
+
+    /// So much was read.
+    pub(super) fn spend(&self, bytes: u64) {
+        if let Some(look) = &self.look {
+            look.spend(bytes);
+        }
+    }
+
+    /// Refuses a file that is larger than `room`, where one of its kind may have `most` bytes.
+    pub(super) fn too_large(&self, path: &Path, most: u64, room: u64) -> io::Error {
+        match room < most {
+            true => self.refused(path, format!("what was read before it has {} MiB, the limit", MAX_LOOK >> 20)),
+            false => self.refused(path, format!("it is larger than {}, the limit for such a file", size(most))),
+        }
+    }
+
+    /// Refuses a file or folder because of a limit, and notes that.
+    pub(super) fn refused(&self, path: &Path, why: String) -> io::Error {
+        let why = io::Error::new(io::ErrorKind::FileTooLarge, why);
+        if let Some(look) = &self.look {
+            look.note(path, &why);
+        }
+        why
+    }
+}
+
+fn size(bytes: u64) -> String {
+    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
+}
+
+/// Whether a JSON text has no more values than [`MAX_JSON_WEIGHT`], by its brackets and commas outside of strings.
+pub fn is_light_json(text: &[u8]) -> bool {
+    let (mut weight, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'{' if !in_string => weight += 8,
+            b'[' | b',' if !in_string => weight += 1,
+            _ => {}
+        }
+    }
+    weight <= MAX_JSON_WEIGHT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    #[test]
+    fn files_that_are_too_large_cost_nothing_and_are_named() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path()).looked_at();
+        let large = dir.path().join("large");
+        File::create(&large).and_then(|file| file.set_len(MAX_CONFIG + 1)).expect("a sparse file");
+        fs::write(dir.path().join("small"), "x").expect("written");
+        assert_eq!(system.read("/large").expect_err("too large").kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(system.room(u64::MAX), MAX_LOOK, "it was not read");
+        assert_eq!(system.read_up_to("/large", MAX_RECORD).expect("for its kind it is small").len() as u64, MAX_CONFIG + 1);
+        assert_eq!(system.left_out().iter().map(|one| one.path.as_path()).collect::<Vec<_>>(), [Path::new("/large")]);
+        // Many that are small enough are too large together.
+        File::create(&large).and_then(|file| file.set_len(MAX_CONFIG)).expect("a sparse file");
+        let read = (0..100).filter(|_| system.read("/large").is_ok()).count() as u64;
+        assert_eq!(read, MAX_LOOK / MAX_CONFIG - 2);
+        let why = system.looked_at().read("/large").expect_err("the same look").to_string();
+        assert!(why.contains("64 MiB, the limit"), "{why}");
+        assert!(System::at(dir.path()).read("/large").is_ok(), "who changes a host reads on");
+    }
+
+    #[test]
+    fn short_files_have_their_price() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("small"), "x").expect("written");
+        let system = System::at(dir.path()).looked_at();
+        let read = (0..MAX_LOOK / LEAST_COST + 10).filter(|_| system.read("/small").is_ok()).count() as u64;
+        assert_eq!(read, MAX_LOOK / LEAST_COST);
+        assert_eq!(system.left_out().len(), 1);
+    }
+
+    #[test]
+    fn a_folder_with_too_many_names_is_refused() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path()).looked_at();
+        let long = "x".repeat(200);
+        let count = MAX_LOOK as usize / 64 / 200;
+        (0..100).for_each(|n| drop(File::create(dir.path().join(format!("{long}{n}"))).expect("made")));
+        let listed = (0..count).filter(|_| system.list("/").is_ok()).count();
+        assert!(listed < count && system.left_out().len() == 1, "{listed} of {count}");
+    }
+
+    #[test]
+    fn json_is_weighed_by_its_values() {
+        assert!(is_light_json(br#"{"a": [1, 2], "b": ",,,{{\",[["}"#));
+        assert!(!is_light_json("[],".repeat(MAX_JSON_WEIGHT).as_bytes()));
+        assert!(!is_light_json("{}".repeat(MAX_JSON_WEIGHT / 8 + 1).as_bytes()));
+        assert!(is_light_json(format!("\"{}\"", ",".repeat(2 * MAX_JSON_WEIGHT)).as_bytes()));
+    }
+}
