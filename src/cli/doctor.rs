@@ -1,7 +1,7 @@
 //! `gpusetup doctor`: whether the install is sound.
 
 use super::files::{read_facts, read_kernel_log};
-use super::host::{look, system};
+use super::host::{look, system, tell_left_out};
 use super::options::{HostOptions, IfNoGpu, LookOptions, RunOptions};
 use super::run::{Ended, agreed, begin, propose, writing};
 use super::{Problem, locale, report, say};
@@ -181,8 +181,9 @@ impl With<'_> {
     fn host(&self) -> Result<Report, Problem> {
         let options = self.options;
         let (facts, _) = look(&options.host, self.database)?;
-        let system = system(&options.host);
+        let system = system(&options.host).looked_at();
         let evidence = gather(&system, self.database, facts, &options.host.prefix, &self.sources);
+        tell_left_out(system.left_out());
         if let Some(path) = &options.report {
             self.hand_on(path, &system, &evidence)?;
         }

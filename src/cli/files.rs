@@ -1,10 +1,10 @@
 //! Files that the user names: facts, plans, keys and other texts.
 
 use super::{Problem, say};
-use crate::host::{Facts, names_devices};
+use crate::host::{Facts, devices_named};
 use crate::plan::Plan;
 use crate::system::input::{self, InputError};
-use crate::system::limits::{MAX_CONFIG, MAX_KEY, MAX_LOG, MAX_LSPCI, MAX_PASTE};
+use crate::system::limits::{MAX_CONFIG, MAX_DEVICES, MAX_KEY, MAX_LOG, MAX_LSPCI, MAX_PASTE};
 use crate::system::output;
 use crate::system::trust::{Distrust, Trust};
 use crate::text::visible_json;
@@ -45,10 +45,12 @@ pub fn unread(e: InputError) -> Problem {
 /// What lspci printed, in a file. It may name no device of NVIDIA's, or none at all.
 pub fn read_lspci(path: &Path) -> Result<String, Problem> {
     let text = input::text_or_standard_input(path, MAX_LSPCI).map_err(unread)?;
-    if text.trim().is_empty() || names_devices(&text) {
-        return Ok(text);
-    }
     let name = if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
+    match devices_named(&text) {
+        0 if !text.trim().is_empty() => {}
+        0..=MAX_DEVICES => return Ok(text),
+        count => return Err(Problem::usage(format!("{name} lists {count} devices, more than a host has"))),
+    }
     let sentence = format!("{name} is not the output of lspci: no line begins with the address of a device");
     Err(Problem::usage(sentence).attempt("lspci -nn | gpusetup plan --lspci -"))
 }
@@ -71,6 +73,9 @@ pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
     }
     let facts: Facts = serde_json::from_value(visible_json(value))
         .map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
+    if facts.gpus.len() + facts.other_gpus.len() > MAX_DEVICES {
+        return Err(Problem::usage(format!("{name} lists {} GPUs, more than a host has", facts.gpus.len())));
+    }
     if let Some(gpu) = facts.gpus.iter().find(|gpu| !is_nvidia(&gpu.pci_id)) {
         let (at, id) = (&gpu.address, &gpu.pci_id);
         return Err(Problem::usage(format!("{name}: the GPU at {at} has the PCI id `{id}`; NVIDIA's are 10de:xxxx"))

@@ -1,6 +1,6 @@
 //! The host that the flags name: its files, its facts and the GPUs that are assumed for it.
 
-use super::Problem;
+use super::{Problem, say};
 use super::files::{read_facts, read_lspci};
 use super::options::{HostOptions, StockOptions, to_the_end};
 use crate::apply::Failure;
@@ -14,13 +14,17 @@ use crate::host::{
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::resolve::Request;
+use crate::system::limits::LeftOut;
 use crate::system::{System, enter};
-use crate::text::{quoted, quoted_path};
+use crate::text::{count, one_line, quoted, quoted_path};
 use std::path::{Path, PathBuf};
 
 /// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
 pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
-    Ok((examined(options, database, |_| ())?, options.gpu.clone()))
+    let system = system(options).looked_at();
+    let facts = examined(options, &system, database, |_| ())?;
+    tell_left_out(system.left_out());
+    Ok((facts, options.gpu.clone()))
 }
 
 /// The same; for a new installation of another system, if that is what the flags name.
@@ -58,7 +62,7 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
     }
     replace_gpus(&mut facts, gpus);
     assume_gpus(&mut facts, gpus, database)?;
-    super::say(&assumptions(database, &facts));
+    say(&assumptions(database, &facts));
     Ok(facts.visible())
 }
 
@@ -78,7 +82,18 @@ pub fn no_such_system(e: &StockError) -> Problem {
 /// What a host has for containers, if the request sets them up.
 pub fn containers_of(system: &System, database: &Database, request: &Request) -> Option<ContainerHost> {
     let asked = request.settings.containers.as_ref()?;
-    Some(container_host(system, database, asked.docker_user.as_deref()))
+    let system = &system.looked_at();
+    let found = container_host(system, database, asked.docker_user.as_deref());
+    tell_left_out(system.left_out());
+    Some(found)
+}
+
+/// Says what a look did not read because of its limits.
+pub fn tell_left_out(left_out: Vec<LeftOut>) {
+    if let Some((LeftOut { path, why }, more)) = left_out.split_first() {
+        let more = if more.is_empty() { String::new() } else { format!("; nor {} more", count(more.len() as u64, "file")) };
+        say(&format!("not read: {}: {why}{more}", one_line(&path.to_string_lossy())));
+    }
 }
 
 /// The same for a new installation of a system, which has nothing of it.
@@ -88,11 +103,16 @@ pub fn containers_of_stock(request: &Request) -> Option<ContainerHost> {
 
 /// The facts, and what the host's repositories offer.
 pub fn look_with_offers(options: &HostOptions, database: &Database) -> Result<Facts, Problem> {
-    let system = system(options);
-    examined(options, database, |facts| add_offers(&system, facts, database, &Versions::new()))
+    let system = system(options).looked_at();
+    examined(options, &system, database, |facts| add_offers(&system, facts, database, &Versions::new()))
 }
 
-fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Facts)) -> Result<Facts, Problem> {
+fn examined(
+    options: &HostOptions,
+    system: &System,
+    database: &Database,
+    add: impl FnOnce(&mut Facts),
+) -> Result<Facts, Problem> {
     let gpus = match &options.lspci {
         Some(path) => GpuSource::Lspci(read_lspci(path)?),
         None => GpuSource::Bus,
@@ -102,7 +122,7 @@ fn examined(options: &HostOptions, database: &Database, add: impl FnOnce(&mut Fa
         Some(_) => not_a_host(e.to_string()),
         None => Problem::usage(e.to_string()),
     };
-    let mut facts = probe(&system(options), database, &look).map_err(refused)?;
+    let mut facts = probe(system, database, &look).map_err(refused)?;
     add(&mut facts);
     // A tree or a listing is a description: its GPUs are replaced. On this host they are there, whatever else is assumed.
     if options.root.is_some() || options.lspci.is_some() {

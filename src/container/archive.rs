@@ -150,7 +150,10 @@ impl Files for Folder<'_> {
 /// What an archive has that may belong to an image.
 #[derive(Default)]
 struct Archive {
+    path: String,
     small: BTreeMap<String, Vec<u8>>,
+    /// JSON that is too large.
+    large: BTreeSet<String>,
     /// Every other file, or why it is no layer.
     layers: BTreeMap<String, ReadLayer>,
     /// Links to layers: `docker save` has a layer of several images once.
@@ -167,7 +170,7 @@ impl Archive {
         let mut file = BufReader::new(unpacking.of(with_data(file).map_err(failed)?));
         let is_packed = layer::is_packed(file.fill_buf().map_err(failed)?);
         let mut entries = Entries::new(layer::unpacked(file, &unpacking, false).map_err(failed)?);
-        let mut archive = Self::default();
+        let mut archive = Self { path: path.to_owned(), ..Self::default() };
         let mut count = 0;
         loop {
             let entry = entries.next_entry().map_err(|why| match count {
@@ -204,7 +207,12 @@ impl Archive {
         let mut first = Vec::new();
         content.by_ref().take(1).read_to_end(&mut first)?;
         self.kept += layer::cost(&name);
-        if size <= MAX_JSON && matches!(first.first(), Some(b'{' | b'[')) {
+        let is_json = matches!(first.first(), Some(b'{' | b'['));
+        if is_json && size > MAX_JSON {
+            self.large.insert(name);
+            return Ok(());
+        }
+        if is_json {
             self.kept += size;
             content.read_to_end(&mut first)?;
             self.small.insert(name, first);
@@ -236,6 +244,10 @@ impl Archive {
 
 impl Files for Archive {
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
+        if self.large.contains(name) {
+            let why = format!("{name} in it is larger than {} MiB", MAX_JSON >> 20);
+            return Err(ImageError::NoImage { path: self.path.clone(), why });
+        }
         Ok(self.small.get(name).cloned())
     }
 

@@ -42,7 +42,7 @@ use crate::compat::{
     AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, JetPack,
     Platform, Sxid, VersionRule, Xid,
 };
-use crate::host::{Block, Facts, Origin, container_host};
+use crate::host::{Block, Facts, Origin, add_left_out, container_host};
 use crate::nvidia::{Answer, Convolution, Cuda, Nvml};
 use crate::resolve::{Card, Joined, Supply, distribution, known_card, own_platform, package_beside};
 use crate::system::{Ended, Output, Program, System, in_parallel};
@@ -387,6 +387,7 @@ pub fn gather(
         broken: senses.failed(),
     }
     .with(database)
+    .with_left_out(system)
 }
 
 impl Evidence {
@@ -468,6 +469,12 @@ impl Evidence {
             broken: BTreeMap::new(),
         }
         .with(database)
+    }
+
+    /// Adds what was too large to be read.
+    fn with_left_out(mut self, system: &System) -> Self {
+        add_left_out(&mut self.facts.unreadable, system);
+        self
     }
 
     /// Adds the fields that come from the database.

@@ -43,9 +43,9 @@ pub fn parse(text: &str) -> Listing {
     listing
 }
 
-/// Whether a text names a device. A list without NVIDIA's devices may be empty, but is not another text.
-pub fn names_devices(text: &str) -> bool {
-    text.lines().any(|line| device_line(line.trim()).is_some())
+/// How many devices a text names. A list without NVIDIA's devices may be empty, but is not another text.
+pub fn devices_named(text: &str) -> usize {
+    text.lines().filter(|line| device_line(line.trim()).is_some()).count()
 }
 
 /// `3b:00.0 …` or `0000:3b:00.0 …`: the address with its domain, and the rest.

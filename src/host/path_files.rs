@@ -142,6 +142,7 @@ pub struct PathFiles {
 impl PathFiles {
     /// Reads the files of the system but for gpusetup's own, and those of root and of people.
     pub fn of(on: &System) -> Self {
+        let on = &on.looked_at();
         let mut all = Self::default();
         OF_SYSTEM.iter().for_each(|(path, syntax)| all.add(on, Path::new(path), 0, false, Some(*syntax)));
         for (folder, ending, syntax) in FOLDERS {
@@ -173,6 +174,10 @@ impl PathFiles {
                 files.for_each(|path| all.add(on, &path, uid, true, None));
             }
         }
+        let new = |said: &String| !all.left.contains(said);
+        let left_out = on.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
+        let left_out: Vec<_> = left_out.filter(new).collect();
+        all.left.extend(left_out);
         all
     }
 
@@ -223,6 +228,9 @@ fn files_in(on: &System, folder: &Path, ending: &str) -> Vec<PathBuf> {
     names.map(|name| folder.join(name)).collect()
 }
 
+/// How many homes are looked into. On hosts with more people, most of them are in a directory service.
+const MAX_HOMES: usize = 1000;
+
 /// The homes of root and of people, with their owners, by `/etc/passwd`.
 fn homes(on: &System) -> BTreeSet<(PathBuf, u32)> {
     let text = on.read_text_up_to("/etc/passwd", MAX_RECORD).ok().flatten().unwrap_or_default();
@@ -232,7 +240,12 @@ fn homes(on: &System) -> BTreeSet<(PathBuf, u32)> {
         let is_persons = uid == 0 || OF_PEOPLE.contains(&uid);
         (is_persons && home.is_absolute() && home.parent().is_some()).then_some((home, uid))
     };
-    text.lines().filter_map(home).collect()
+    let (mut homes, mut lines) = (BTreeSet::new(), text.lines());
+    homes.extend(lines.by_ref().filter_map(home).take(MAX_HOMES));
+    if lines.any(|line| home(line).is_some()) {
+        on.leave_out("/etc/passwd", &format!("it has more than {MAX_HOMES} people"));
+    }
+    homes
 }
 
 #[cfg(test)]

@@ -9,6 +9,16 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+/// Adds what a look left out because of its limits, as far as it is not there already.
+pub fn add_left_out(missed: &mut Vec<Unreadable>, system: &System) {
+    for LeftOut { path, why } in system.left_out() {
+        let what = path.display().to_string();
+        if !missed.iter().any(|one| one.what == what || one.why.starts_with(&what)) {
+            missed.push(Unreadable { what, why, missing: None });
+        }
+    }
+}
+
 /// A host as the probes see it.
 pub struct Reader<'a> {
     /// The host.
@@ -30,12 +40,7 @@ impl<'a> Reader<'a> {
 
     /// Records what the look left out because of its limits, as far as no probe did.
     pub fn note_left_out(&mut self) {
-        for LeftOut { path, why } in self.system.left_out() {
-            let path = path.display().to_string();
-            if !self.missed.iter().any(|one| one.why.starts_with(&path)) {
-                self.miss(path, why);
-            }
-        }
+        add_left_out(&mut self.missed, self.system);
     }
 
     /// Records that GPUs may be missing.

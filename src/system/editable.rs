@@ -1,13 +1,11 @@
 //! Text files that belong to somebody else, opened to be edited: nothing that could lead to another file is opened.
 
+use super::limits::MAX_CONFIG;
 use super::{System, is_absent};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// The largest file that is edited, in bytes.
-const MOST: u64 = 1 << 20;
 
 /// A file's text, owner and mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +42,11 @@ impl System {
         if meta.nlink() > 1 {
             return Ok(Err(format!("{shown} has a second name")));
         }
-        if meta.len() > MOST {
-            return Ok(Err(format!("{shown} is larger than {MOST} bytes")));
+        let room = self.room(MAX_CONFIG);
+        if meta.len() > room {
+            return Ok(Err(format!("{shown}: {}", self.too_large(path, MAX_CONFIG, room))));
         }
+        self.spend(meta.len());
         Ok(match whole(file)? {
             None => Err(format!("{shown} is not a UTF-8 text")),
             Some(text) => Ok(Some(Editable { text, mode: meta.mode() & 0o7777, uid: meta.uid(), gid: meta.gid() })),
@@ -56,6 +56,6 @@ impl System {
 
 fn whole(file: File) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_CONFIG + 1).read_to_end(&mut bytes)?;
     Ok(String::from_utf8(bytes).ok())
 }

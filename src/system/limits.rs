@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const MAX_CONFIG: u64 = 1 << 20;
 /// Bytes of a file that programs write: dpkg's list of the files of a package, the loader's cache, `modules.dep`, `/etc/passwd` of a
 /// university. The largest real ones have a few megabytes.
-pub const MAX_RECORD: u64 = 16 << 20;
+pub const MAX_RECORD: u64 = 8 << 20;
 /// Bytes of gpusetup's journal: some hundred runs, each with its plan.
 pub const MAX_JOURNAL: u64 = 32 << 20;
 /// Bytes of the lists of a package manager; those of a distribution have up to a hundred megabytes.
@@ -26,6 +26,9 @@ pub const MAX_LOG: u64 = 16 << 20;
 pub const MAX_PASTE: u64 = 1 << 20;
 /// Bytes of the output of `lspci`; `lspci -vvv` of a server with all its bridges prints some hundred kilobytes.
 pub const MAX_LSPCI: u64 = 4 << 20;
+/// Devices on a PCI bus that somebody lists, and GPUs in a file of facts. A server with virtual functions of all its network cards has
+/// some thousand devices.
+pub const MAX_DEVICES: usize = 8192;
 /// Bytes of a file with keys or certificates.
 pub const MAX_KEY: u64 = 4 << 20;
 /// Bytes that a program may print. `rpm -qa` with all files of all packages prints some tens of megabytes.
@@ -34,10 +37,10 @@ pub const MAX_OUTPUT: u64 = 128 << 20;
 pub const MAX_NAMES: usize = 1 << 18;
 /// See [`MAX_NAMES`].
 pub const MAX_NAME_BYTES: usize = 24 << 20;
-/// Bytes of all files that a look reads whole. On a workstation with a desktop they are about five megabytes.
-pub const MAX_LOOK: u64 = 64 << 20;
-/// What a file counts for at least, however short it is: opening it takes time, too.
-const LEAST_COST: u64 = 4 << 10;
+/// Bytes of all files that a look reads whole, each as often as it is read. Of a usual host they are about one megabyte.
+pub const MAX_LOOK: u64 = 16 << 20;
+/// What a file of a tree counts for at least, however short it is: opening it takes time, too.
+const LEAST_COST: u64 = 1 << 10;
 /// Bytes of a file whose checksum a look takes: plans name the state of small files only.
 pub const MAX_SUMMED: u64 = 256 << 20;
 /// How many files that were left out a look names.
@@ -67,7 +70,7 @@ impl Default for Look {
 
 impl Look {
     fn spend(&self, bytes: u64) {
-        let rest = |left: u64| Some(left.saturating_sub(bytes.max(LEAST_COST)));
+        let rest = |left: u64| Some(left.saturating_sub(bytes));
         // It cannot fail: there is always a rest.
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
     }
@@ -111,7 +114,8 @@ impl System {
     /// So much was read.
     pub(super) fn spend(&self, bytes: u64) {
         if let Some(look) = &self.look {
-            look.spend(bytes);
+            // What the kernel tells of a large machine is in many short files.
+            look.spend(if self.is_live() { bytes } else { bytes.max(LEAST_COST) });
         }
     }
 
@@ -172,9 +176,9 @@ mod tests {
         // Many that are small enough are too large together.
         File::create(&large).and_then(|file| file.set_len(MAX_CONFIG)).expect("a sparse file");
         let read = (0..100).filter(|_| system.read("/large").is_ok()).count() as u64;
-        assert_eq!(read, MAX_LOOK / MAX_CONFIG - 2);
+        assert_eq!(read, (MAX_LOOK - MAX_CONFIG - 1) / MAX_CONFIG);
         let why = system.looked_at().read("/large").expect_err("the same look").to_string();
-        assert!(why.contains("64 MiB, the limit"), "{why}");
+        assert!(why.contains("16 MiB, the limit"), "{why}");
         assert!(System::at(dir.path()).read("/large").is_ok(), "who changes a host reads on");
     }
 

@@ -1,0 +1,291 @@
+//! What costs a stranger nothing costs nobody anything: large, many and packed files, given to every command that reads them, with
+//! little memory and an end to the processor's time.
+
+use crate::common::{Ran, Tree};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// Address space in KiB: little more than what gpusetup takes for an ordinary host, and what it may take in all.
+const MEMORY: &str = "450000";
+/// Seconds of the processor. A build that is not optimised takes ten times as long as a release.
+const PROCESSOR: &str = "100";
+
+fn run(arguments: &[&str], input: Option<&Path>) -> Ran {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "ulimit -v \"$1\"; ulimit -t \"$2\"; shift 2; exec \"$@\"", "sh", MEMORY, PROCESSOR]);
+    command.arg(env!("CARGO_BIN_EXE_gpusetup")).args(arguments).env_clear().env("GPUSETUP_TODAY", "2026-11-20");
+    command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("a file").into()));
+    let output = command.output().expect("sh runs");
+    assert!(output.status.code().is_some(), "{arguments:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    let ran = Ran::of(output);
+    assert!(ran.code != 101, "{arguments:?}: {}", ran.err);
+    ran
+}
+
+fn on(tree: &Tree, arguments: &[&str]) -> Ran {
+    let root = tree.path().display().to_string();
+    run(&arguments.iter().copied().chain(["--root", &root]).collect::<Vec<_>>(), None)
+}
+
+fn host() -> Tree {
+    let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    for program in ["usr/bin/dockerd", "usr/bin/containerd", "usr/bin/crio"] {
+        tree.write(program, "");
+    }
+    tree
+}
+
+const LOOKS: [&[&str]; 7] = [
+    &["facts"],
+    &["plan", "--profile", "container-host"],
+    &["doctor"],
+    &["list"],
+    &["status"],
+    &["prune", "--dry-run"],
+    &["uninstall", "--all", "--dry-run"],
+];
+
+/// Just below what was read until it had a limit for its kind.
+fn sparse(tree: &Tree, path: &str) {
+    let path = tree.path().join(path);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    File::create(path).and_then(|file| file.set_len((256 << 20) - 1)).expect("a sparse file");
+}
+
+#[test]
+fn large_files_in_every_folder_of_a_tree_cost_nothing_and_are_named() {
+    let folders = [
+        "etc/modprobe.d/%.conf",
+        "etc/apt/sources.list.d/%.list",
+        "etc/apt/preferences.d/%",
+        "etc/apt/apt.conf.d/%",
+        "etc/apt/trusted.gpg.d/%.gpg",
+        "etc/cdi/%.yaml",
+        "etc/profile.d/%.sh",
+        "etc/ld.so.conf.d/%.conf",
+        "etc/systemd/system/docker.service.d/%.conf",
+        "etc/containerd/conf.d/%.toml",
+        "etc/crio/crio.conf.d/%.conf",
+        "var/lib/dpkg/info/%.list",
+        "boot/loader/entries/%.conf",
+    ];
+    let tree = host();
+    for folder in folders {
+        (0..30).for_each(|n| sparse(&tree, &folder.replace('%', &n.to_string())));
+    }
+    for file in [
+        "proc/modules",
+        "etc/docker/daemon.json",
+        "etc/containerd/config.toml",
+        "etc/ld.so.cache",
+        "etc/passwd",
+        "etc/default/grub",
+        "root/.bashrc",
+        "usr/local/cuda-12.4/version.json",
+        "var/lib/dpkg/status",
+        "var/lib/gpusetup/result.json",
+        "var/lib/gpusetup/journal",
+        "var/log/kern.log",
+    ] {
+        sparse(&tree, file);
+    }
+    LOOKS.iter().for_each(|look| drop(on(&tree, look)));
+    let facts = on(&tree, &["facts", "--json"]).json();
+    let unread = facts["unreadable"].as_array().expect("a list");
+    let is_named = |path: &str| unread.iter().any(|one| one.to_string().contains(path));
+    assert!(is_named("/etc/modprobe.d/0.conf") && is_named("/etc/ld.so.cache"), "{unread:#?}");
+    assert!(unread.iter().any(|one| one.to_string().contains("larger than 1 MiB")), "{unread:#?}");
+    let said = on(&tree, &["plan"]).err;
+    assert!(said.contains("not read: /") && said.contains("files"), "{said}");
+}
+
+#[test]
+fn files_that_are_small_alone_have_a_limit_together() {
+    let tree = host();
+    let text = "options nvidia a=1\n".repeat((1 << 20) / 19);
+    (0..30).for_each(|n| tree.write(&format!("etc/modprobe.d/{n}.conf"), &text));
+    LOOKS.iter().for_each(|look| drop(on(&tree, look)));
+    let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
+    assert!(said.contains("16 MiB, the limit") && said.contains("10000 settings"), "{said}");
+}
+
+#[test]
+fn many_names_cost_little() {
+    let tree = host();
+    let folder = tree.path().join("etc/modprobe.d");
+    fs::create_dir_all(&folder).expect("made");
+    let first = folder.join("0");
+    fs::write(&first, "").expect("written");
+    (0..20_000).for_each(|n| fs::hard_link(&first, folder.join(format!("{n:05}{}.conf", "x".repeat(200)))).expect("linked"));
+    LOOKS.iter().for_each(|look| drop(on(&tree, look)));
+    assert!(on(&tree, &["facts", "--json"]).json()["unreadable"].to_string().contains("/etc/modprobe.d"));
+}
+
+/// An archive of these files, packed.
+fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&tar(files)).expect("written");
+    gzip.finish().expect("ended")
+}
+
+fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_path(name).expect("a name");
+        header.set_cksum();
+        tar.append(&header, *bytes).expect("written");
+    }
+    tar.into_inner().expect("ended")
+}
+
+const CONFIG: &str = r#"{"architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/usr/bin"]}}"#;
+
+/// An image of these layers in a manifest that names them so often.
+fn image(layers: &[(&str, &[u8])], names: &[&str], images: usize) -> Vec<u8> {
+    let one = json!({"Config": "c.json", "RepoTags": ["a:1"], "Layers": names});
+    let manifest = Value::from(vec![one; images]).to_string();
+    let files = [("c.json", CONFIG.as_bytes()), ("manifest.json", manifest.as_bytes())];
+    packed(&layers.iter().copied().chain(files).collect::<Vec<_>>())
+}
+
+struct Images(TempDir);
+
+impl Images {
+    fn check(&self, bytes: &[u8]) -> Ran {
+        let path = self.0.path().join("image.tar.gz");
+        fs::write(&path, bytes).expect("written");
+        self.check_at(&path)
+    }
+
+    fn check_at(&self, path: &Path) -> Ran {
+        let path = path.to_str().expect("UTF-8");
+        run(&["container", "check", path, "--driver", "550.54.15", "--gpu", "h100"], None)
+    }
+}
+
+#[test]
+fn archives_of_images_share_layers_and_have_few_of_everything() {
+    let images = Images(tempfile::tempdir().expect("a folder"));
+    let names: Vec<_> = (0..20_000).map(|n| format!("opt/{n}/libcudart.so.12")).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
+    let layer = tar(&files);
+    let one = [("l.tar", layer.as_slice())];
+    // A hundred references to one layer are a hundred references, and no hundred layers.
+    let runs = images.check(&image(&one, &["l.tar"; 100], 1));
+    assert!(runs.code == 0 && runs.out.contains("runs on this driver"), "{}{}", runs.out, runs.err);
+    assert!(images.check(&image(&one, &["l.tar"; 20_000], 1)).err.contains("more than 512 layers"));
+    assert!(images.check(&image(&one, &["l.tar"], 2000)).err.contains("names 2000 images"));
+    assert!(images.check(&image(&one, &["l.tar"; 100], 100)).err.contains("more files than images have"));
+    assert!(images.check(&image(&one, &["l.tar"], 40_000)).err.contains("manifest.json in it is larger than 1 MiB"));
+}
+
+#[test]
+fn files_and_what_removes_them_are_not_compared_one_by_one() {
+    let images = Images(tempfile::tempdir().expect("a folder"));
+    let count = 60_000;
+    let (files, removed): (Vec<_>, Vec<_>) =
+        (0..count).map(|n| (format!("opt/{n}/libcudart.so.12"), format!("opt/{}/.wh.libcudart.so.12", n + 1))).unzip();
+    let layer = |names: &[String]| tar(&names.iter().map(|name| (name.as_str(), &b""[..])).collect::<Vec<_>>());
+    let (files, removed) = (layer(&files), layer(&removed));
+    let both = [("a.tar", files.as_slice()), ("b.tar", removed.as_slice())];
+    let ran = images.check(&image(&both, &["a.tar", "b.tar"], 1));
+    assert!(ran.code == 0 && ran.out.contains("opt/0/libcudart.so.12"), "the only one that is left: {}{}", ran.out, ran.err);
+}
+
+#[test]
+fn what_is_packed_twice_has_one_budget() {
+    let images = Images(tempfile::tempdir().expect("a folder"));
+    // 16 GiB of zeros in frames of 64 MiB, packed once more.
+    let frame = zstd::encode_all(std::io::repeat(0).take(64 << 20), 1).expect("packed");
+    let layer = zstd::encode_all(&frame.repeat(256)[..], 1).expect("packed");
+    let ran = images.check(&image(&[("l.tar", &frame.repeat(256))], &["l.tar"], 1));
+    assert!(ran.code == 10 && ran.err.contains("unpacks to more than"), "{}: {}", ran.code, ran.err);
+    assert_ne!(images.check(&layer).code, 0);
+}
+
+#[test]
+fn a_folder_of_an_image_is_not_left() {
+    let images = Images(tempfile::tempdir().expect("a folder"));
+    let (folder, outside) = (images.0.path().join("image"), images.0.path().join("secret.tar"));
+    fs::create_dir(&folder).expect("made");
+    fs::write(&outside, tar(&[("opt/secret/libcudart.so.12", b"")])).expect("written");
+    fs::write(folder.join("c.json"), CONFIG).expect("written");
+    std::os::unix::fs::symlink(&outside, folder.join("link.tar")).expect("linked");
+    std::os::unix::fs::symlink("../secret.tar", folder.join("up.tar")).expect("linked");
+    for layer in [outside.to_str().expect("UTF-8"), "../secret.tar", "link.tar", "up.tar", "x/../../secret.tar"] {
+        let manifest = json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": [layer]}]).to_string();
+        fs::write(folder.join("manifest.json"), manifest).expect("written");
+        let ran = images.check_at(&folder);
+        assert!(ran.code != 0 && !format!("{}{}", ran.out, ran.err).contains("opt/secret"), "{layer}: {}", ran.err);
+    }
+    // A link within the folder is one of docker save's for a layer of several images.
+    fs::write(folder.join("l.tar"), tar(&[("opt/own/libcudart.so.12", b"")])).expect("written");
+    std::os::unix::fs::symlink("l.tar", folder.join("own.tar")).expect("linked");
+    let manifest = json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["own.tar"]}]).to_string();
+    fs::write(folder.join("manifest.json"), manifest).expect("written");
+    assert!(images.check_at(&folder).out.contains("opt/own"));
+    // And a sparse file is no layer of any size.
+    File::create(folder.join("own.tar")).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+    fs::remove_file(folder.join("l.tar")).and_then(|()| File::create(folder.join("l.tar"))?.set_len(1 << 40)).expect("a sparse file");
+    assert!(images.check_at(&folder).err.contains("sparse"));
+}
+
+#[test]
+fn a_long_text_is_explained_by_its_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log");
+    let last = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n";
+    for noise in ["NVIDIA-SMI has failed because it couldn't communicate ", "CUDA error: ", "x", "\n", "NVRM: Xid (PCI:0000:01:00): 13\n"] {
+        // In steps of a line: it begins with one.
+        let text = noise.repeat((12 << 20) / noise.len()) + "\n" + last;
+        fs::write(&path, text).expect("written");
+        for (argument, input) in [("-", Some(path.as_path())), (path.to_str().expect("UTF-8"), None)] {
+            let ran = run(&["explain", argument], input);
+            assert_eq!(ran.code, 0, "{}", ran.err);
+            assert!(ran.err.contains("only its last 1 MiB is read"), "{}", ran.err);
+            assert!(ran.out.contains("79"), "{}", ran.out);
+        }
+    }
+    assert!(!run(&["explain", "cuda error 700"], None).err.contains("MiB"));
+}
+
+#[test]
+fn files_of_strangers_are_refused_before_they_are_read_into_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    let name = path.to_str().expect("UTF-8");
+    let commands: [&[&str]; 8] = [
+        &["plan", "--facts", name],
+        &["plan", "--lspci", name],
+        &["plan", "--gpu", "h100", "--os", "debian:12", "--lock", name],
+        &["apply", name, "--root", "/nonexistent", "--yes"],
+        &["doctor", name],
+        &["doctor", "--kernel-log", name, "--facts", name],
+        &["mig", "plan", "--file", name],
+        &["facts", "--config", name],
+    ];
+    let objects = format!("[{}0]", "{\"\":0},".repeat(2 << 20));
+    let deep = "[".repeat(1 << 20);
+    for content in [objects, deep, "0,".repeat(8 << 20), "3b:00.0 0302: 10de:20b0\n".repeat(100_000)] {
+        fs::write(&path, content).expect("written");
+        for command in commands {
+            let ran = run(command, None);
+            assert_ne!(ran.code, 0, "{command:?}");
+        }
+    }
+    File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+    for command in commands {
+        assert_ne!(run(command, None).code, 0, "{command:?}");
+    }
+    let facts = run(&["plan", "--facts", name], None);
+    assert!(facts.err.contains("longer than"), "{}", facts.err);
+}
