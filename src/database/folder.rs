@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The size limit of a file, in bytes.
-const MOST_BYTES: u64 = 16 << 20;
+const MOST_BYTES: u64 = 4 << 20;
 /// The limits of all files together: their total size, and their number.
-const MOST_IN_ALL: usize = 64 << 20;
+const MOST_IN_ALL: usize = 16 << 20;
 const MOST_FILES: usize = 10_000;
 /// The deepest nesting of folders in a database.
 const DEEPEST: usize = 8;

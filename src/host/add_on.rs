@@ -10,6 +10,7 @@ use crate::system::{System, digest_of_file};
 use crate::version::AddOnVersion;
 use object::ReadCache;
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Every directory with libraries of these add-ons, by add-on; toolkits come first.
@@ -138,24 +139,37 @@ fn number(text: &str, name: &str, names_left: usize) -> Option<u16> {
     value.parse().ok().or_else(|| number(text, value, names_left.checked_sub(1)?))
 }
 
+/// How many of an add-on's libraries are read in a folder; TensorRT has some twenty.
+const MAX_FILES: usize = 500;
+
 fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<LibraryFile> {
-    let mut files: Vec<LibraryFile> = names.into_iter().map(|name| file(reader, directory, name)).collect();
+    if names.len() > MAX_FILES {
+        reader.system.leave_out(directory, &format!("it has {} of an add-on's libraries", names.len()));
+    }
+    let names = names.into_iter().take(MAX_FILES);
+    let mut files: Vec<LibraryFile> = names.map(|name| file(reader, directory, name)).collect();
     let mut alike: BTreeMap<(Option<String>, u64), usize> = BTreeMap::new();
     for file in files.iter().filter(|f| f.link.is_none()) {
         *alike.entry((file.soname.clone(), file.size)).or_default() += 1;
     }
     let alike = |f: &LibraryFile| alike.get(&(f.soname.clone(), f.size)).is_some_and(|n| *n > 1);
-    // Hashing whole libraries takes seconds, so only files that may be copies in place of a link are hashed.
+    // Hashing whole libraries takes seconds, so only files that may be copies in place of a link are hashed, and each once however
+    // many names it has.
+    let mut summed: BTreeMap<(u64, u64), Option<String>> = BTreeMap::new();
     for file in files.iter_mut().filter(|f| f.link.is_none() && alike(f)) {
         let path = directory.join(&file.name);
         let what = format!("the bytes of {}", path.display());
-        file.sha256 = reader.open(&what, &path).and_then(|f| match digest_of_file(f) {
-            Ok(sum) => Some(sum),
-            Err(e) => {
-                reader.miss(&what, e);
-                None
-            }
-        });
+        let Some(inode) = reader.metadata(&path).map(|meta| (meta.dev(), meta.ino())) else { continue };
+        let mut sum = || {
+            reader.open(&what, &path).and_then(|f| match digest_of_file(f) {
+                Ok(sum) => Some(sum),
+                Err(e) => {
+                    reader.miss(&what, e);
+                    None
+                }
+            })
+        };
+        file.sha256 = summed.entry(inode).or_insert_with(&mut sum).clone();
     }
     files
 }

@@ -9,6 +9,9 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+/// How much is named that could not be read.
+const MAX_MISSED: usize = 500;
+
 /// Adds what a look left out because of its limits, as far as it is not there already.
 pub fn add_left_out(missed: &mut Vec<Unreadable>, system: &System) {
     for LeftOut { path, why } in system.left_out() {
@@ -49,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 
     fn note(&mut self, new: Unreadable) {
-        if !self.missed.contains(&new) {
+        if self.missed.len() < MAX_MISSED && !self.missed.contains(&new) {
             self.missed.push(new);
         }
     }

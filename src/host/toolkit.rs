@@ -25,11 +25,18 @@ const PARTS: [&str; 7] = ["bin", "lib64", "lib", "targets", "include", "nvvm", "
 /// No release has had more updates; some have the build date instead (11.2.20210728).
 const LAST_UPDATE: u16 = 9;
 
+/// How many toolkits are looked at. A cluster that keeps every release of CUDA has some fifty.
+const MAX_TOOLKITS: usize = 200;
+
 /// The toolkits, oldest first.
 pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Database, prefix: &Path) -> Vec<Toolkit> {
     let mut toolkits = Vec::new();
     let below = reader.resolved(prefix);
     for name in reader.names("the toolkits", prefix) {
+        if toolkits.len() == MAX_TOOLKITS {
+            reader.system.leave_out(prefix, &format!("it has more than {MAX_TOOLKITS} toolkits"));
+            break;
+        }
         let path = prefix.join(&name);
         let ours = name.starts_with("cuda-") || name == "cuda";
         if !ours || !reader.system.is_directory(&path) {

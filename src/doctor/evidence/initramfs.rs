@@ -8,13 +8,17 @@ use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
-use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The most bytes that are read of one image, unpacked. The largest images of distributions have half a gigabyte.
-const MOST_BYTES: u64 = 4 << 30;
+/// Bytes that are read of the images of a host.
+const MAX_READ: u64 = 4 << 30;
+/// Bytes that may come out of the images of a host before it counts how many went in. The largest images of distributions have half a
+/// gigabyte.
+const MAX_UNPACKED: u64 = 1 << 30;
+/// Bytes that may come out of each packed byte beyond that. Images have three to five for one.
+const MAX_RATIO: u64 = 32;
 /// The time limit for reading one image.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The kernel's limit.
@@ -22,7 +26,7 @@ const LONGEST_NAME: u64 = 4096;
 /// The largest file whose text is passed to the visitor.
 const LARGEST_TEXT: u64 = 64 << 10;
 /// The memory limit of the xz decoder; `xz -9` needs 65 MiB.
-const DECODER_MEMORY: u64 = 128 << 20;
+pub const DECODER_MEMORY: u64 = 80 << 20;
 /// The largest window of zstd, as a power of two: that of `zstd --long`.
 const ZSTD_WINDOW: u32 = 27;
 
@@ -39,16 +43,18 @@ pub trait Visitor {
 }
 
 /// Reads an image to its end.
-pub fn read(image: impl Read, visitor: &mut dyn Visitor) -> io::Result<()> {
-    let budget = Rc::new(Budget { bytes: Cell::new(MOST_BYTES), began: Instant::now() });
-    let mut input = BufReader::with_capacity(1 << 17, Metered { input: image, budget: Rc::clone(&budget) });
+pub fn read(image: impl Read, budget: &Budget, visitor: &mut dyn Visitor) -> io::Result<()> {
+    let began = Instant::now();
+    let image = Metered { input: image, count: &budget.read, most: || MAX_READ, began };
+    let mut input = BufReader::with_capacity(1 << 17, image);
     while let Some(kind) = next_archive(&mut input)? {
         match kind {
             Kind::Plain => archive(&mut input, visitor)?,
             packed => {
                 let unpacked = unpacked(packed, &mut input)?;
-                let mut inner =
-                    BufReader::with_capacity(1 << 17, Metered { input: unpacked, budget: Rc::clone(&budget) });
+                let most = || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed));
+                let unpacked = Metered { input: unpacked, count: &budget.unpacked, most, began };
+                let mut inner = BufReader::with_capacity(1 << 17, unpacked);
                 // A compressed archive contains a sequence of plain archives.
                 while let Some(kind) = next_archive(&mut inner)? {
                     match kind {
@@ -115,24 +121,29 @@ fn unpacked<'a>(kind: Kind, input: &'a mut impl BufRead) -> io::Result<Box<dyn R
     })
 }
 
-/// How much of an image may still be read.
-struct Budget {
-    bytes: Cell<u64>,
+/// How much of a host's images was read, and how much came out of it.
+#[derive(Debug, Default)]
+pub struct Budget {
+    read: AtomicU64,
+    unpacked: AtomicU64,
+}
+
+/// A reader that fails when the budget is used up.
+struct Metered<'a, R, M> {
+    input: R,
+    count: &'a AtomicU64,
+    most: M,
     began: Instant,
 }
 
-/// A reader that fails when the image's budget is used up.
-struct Metered<R> {
-    input: R,
-    budget: Rc<Budget>,
-}
-
-impl<R: Read> Read for Metered<R> {
+impl<R: Read, M: Fn() -> u64> Read for Metered<'_, R, M> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(into)?;
-        let left = self.budget.bytes.get().checked_sub(read as u64);
-        self.budget.bytes.set(left.ok_or_else(|| invalid("larger than any initramfs"))?);
-        if self.budget.began.elapsed() > LONGEST {
+        let all = self.count.fetch_add(read as u64, Ordering::Relaxed) + read as u64;
+        if all > (self.most)() {
+            return Err(invalid("larger than any initramfs"));
+        }
+        if self.began.elapsed() > LONGEST {
             return Err(io::Error::new(
                 ErrorKind::TimedOut,
                 format!("reading it took more than {} s", LONGEST.as_secs()),
@@ -347,7 +358,7 @@ mod tests {
 
     fn seen(image: &[u8]) -> io::Result<Seen> {
         let mut seen = Seen::default();
-        read(image, &mut seen).map(|()| seen)
+        read(image, &Budget::default(), &mut seen).map(|()| seen)
     }
 
     #[test]

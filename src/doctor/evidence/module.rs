@@ -2,11 +2,13 @@
 //! PKCS#7 message that `sign-file` appends to the module.
 
 use crate::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
+use super::initramfs::DECODER_MEMORY;
 use crate::system::System;
 use crate::system::limits::MAX_RECORD;
 use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
+use liblzma::stream::Stream;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ const PKCS7: u8 = 2;
 /// The bytes kept from the end of a module: a signature has less than a kilobyte, and few contain certificates.
 const TAIL: usize = 64 << 10;
 /// The largest unpacked size of a compressed module; NVIDIA's have a hundred megabytes.
-const UNPACKED: u64 = 1 << 30;
+const UNPACKED: u64 = 256 << 20;
 
 /// The file of the first of these modules that the kernel's `modules.dep` names.
 pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
@@ -48,7 +50,7 @@ pub fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
 fn unpacked(name: &str, file: File) -> io::Result<Box<dyn Read>> {
     let input = BufReader::with_capacity(1 << 17, file);
     Ok(match name.rsplit('.').next() {
-        Some("xz") => Box::new(XzDecoder::new(input)),
+        Some("xz") => Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(DECODER_MEMORY, 0)?)),
         Some("gz") => Box::new(GzDecoder::new(input)),
         Some("zst") => Box::new(zst::Decoder::with_buffer(input)?),
         _ => Box::new(input),

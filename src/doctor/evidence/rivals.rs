@@ -1,10 +1,11 @@
 //! The blacklists for other drivers of the GPUs in modprobe's configuration and on the kernel's command line, and these drivers in
 //! initramfs images.
 
+use super::initramfs::Budget;
 use super::{Answer, initramfs, text};
 use crate::compat::InitramfsTool;
 use crate::host::{Facts, Kernel, RIVALS, modprobe};
-use crate::system::{System, on_all_cores};
+use crate::system::{System, consists_of_holes, on_all_cores};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -78,11 +79,17 @@ const MOST_IMAGES: usize = 100;
 pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<String, Answer<Image>> {
     let with_image = |k: &&Kernel| k.initramfs.is_some();
     let kernels: Vec<_> = facts.kernels.installed.iter().filter(with_image).take(MOST_IMAGES).collect();
-    let read = on_all_cores(&kernels, |kernel| image(system, facts, kernel, denied));
+    let budget = Budget::default();
+    // Decoders take memory: of a tree, whose images a stranger may have made, one is read at a time.
+    let at_once = if system.is_live() { kernels.len().max(1) } else { 1 };
+    let read = kernels.chunks(at_once).flat_map(|kernels| {
+        on_all_cores(kernels, |kernel| image(system, facts, kernel, denied, &budget))
+    });
+    let read: Vec<_> = read.collect();
     kernels.into_iter().map(|kernel| kernel.release.clone()).zip(read).collect()
 }
 
-fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> Answer<Image> {
+fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial], budget: &Budget) -> Answer<Image> {
     let Some((initramfs, tool)) = kernel.initramfs.as_ref().zip(facts.os.initramfs) else {
         return Answer::NotAsked("no tool that builds initramfs images was found".to_owned());
     };
@@ -92,7 +99,10 @@ fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial]) -> 
         // Unpacking the rest would take longer than all other checks together.
         return Answer::Is(Image { denied, ..Image::default() });
     }
-    match system.open(&initramfs.path).and_then(contents) {
+    match system.open(&initramfs.path).and_then(|file| match consists_of_holes(&file)? {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file")),
+        false => contents(file, budget),
+    }) {
         Ok(image) => Answer::Is(Image { forced, ..image }),
         // A broken image is a finding of another check; here it is just not readable.
         Err(e) => Answer::NotAsked(format!("{} could not be read: {e}", initramfs.path.display())),
@@ -126,9 +136,9 @@ fn denied_for_certain(system: &System, tool: InitramfsTool, made: i64, denied: &
 }
 
 /// The relevant contents of an image: its modules, and the blacklists in its own copy of modprobe's configuration.
-fn contents(image: impl Read) -> io::Result<Image> {
+fn contents(image: impl Read, budget: &Budget) -> io::Result<Image> {
     let mut inside = Inside::default();
-    initramfs::read(image, &mut inside)?;
+    initramfs::read(image, budget, &mut inside)?;
     let Inside { rivals, configuration } = inside;
     let denied: BTreeSet<_> = configuration.values().flat_map(|(_, text)| denied_by(text)).collect();
     let denied = denied.into_iter().filter(|module| RIVALS.contains(&module.as_str()));
@@ -177,7 +187,7 @@ impl initramfs::Visitor for Inside {
 /// For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    let _ = contents(text.as_bytes());
+    let _ = contents(text.as_bytes(), &Budget::default());
 }
 
 #[cfg(test)]
@@ -223,7 +233,7 @@ mod tests {
     fn an_image_denies_what_its_own_copy_of_the_configuration_denies() {
         let image = |files: &[(&str, &str)]| {
             let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
-            contents(&*initramfs::cpio(&files)).expect("read")
+            contents(&*initramfs::cpio(&files), &Budget::default()).expect("read")
         };
         let found = image(&[
             ("kernel", "x"),

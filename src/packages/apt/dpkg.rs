@@ -72,12 +72,18 @@ pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Resul
     Ok(())
 }
 
+/// How many packages a record may have; Debian has sixty thousand in all.
+const MAX_PACKAGES: usize = 100_000;
+
 fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed> {
     let mut found = Installed::default();
     each_package(from, |name, stanza| {
         let status = stanza::text(stanza, "Status");
         if is_unfinished(&status) {
             found.unfinished.push(name.to_owned());
+        }
+        if found.versions.len().max(found.unfinished.len()) > MAX_PACKAGES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more packages than a host"));
         }
         // States such as "install ok half-configured" do not count as installed.
         if wanted(name)
