@@ -42,7 +42,7 @@ pub use repositories::Repositories;
 
 use crate::compat::PackageManager;
 use crate::paths::HELD;
-use crate::system::{System, input, limits};
+use crate::system::System;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -158,14 +158,7 @@ pub fn held_by_gpusetup(system: &System) -> std::io::Result<BTreeSet<String>> {
 
 /// The text of a configuration file; empty if it does not exist.
 fn configuration(system: &System, path: &Path) -> Result<String, Unknown> {
-    let file = match system.open(path) {
-        Ok(file) => file,
-        Err(e) if crate::system::is_absent(&e) => return Ok(String::new()),
-        Err(e) => return Err(Unknown::at(path, e)),
-    };
-    let bytes = input::limited(file, limits::MAX_CONFIG).map_err(|e| Unknown::at(path, e))?;
-    let bytes = bytes.ok_or_else(|| Unknown::at(path, "it is larger than 1 MiB"))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(system.read_text(path).map_err(|e| Unknown::at(path, e))?.unwrap_or_default())
 }
 
 /// For fuzzing: parses a text as each kind of file that is read here.

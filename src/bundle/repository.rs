@@ -294,7 +294,9 @@ impl Workshop<'_> {
             files_below(self.on, &folder.join(index.lists), "", &mut made).map_err(BundleError::io(&folder))?;
             for path in made {
                 let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
-                closure.indices.insert(name, self.on.read_up_to(&path, limits::MAX_LIST).map_err(BundleError::io(&path))?);
+                closure
+                    .indices
+                    .insert(name, self.on.read_up_to(&path, limits::MAX_LIST).map_err(BundleError::io(&path))?);
             }
         }
         Ok(closure)

@@ -19,7 +19,10 @@ pub fn read_text(path: &Path) -> Result<String, Problem> {
 pub fn read_pasted(path: &Path) -> Result<String, Problem> {
     let (text, is_cut) = input::end_of_text(path, MAX_PASTE).map_err(unread)?;
     if is_cut {
-        say(&format!("the text is long: only its last {} MiB is read, and its lines are counted from there", MAX_PASTE >> 20));
+        say(&format!(
+            "the text is long: only its last {} MiB is read, and its lines are counted from there",
+            MAX_PASTE >> 20
+        ));
     }
     Ok(text)
 }

@@ -1,8 +1,8 @@
 //! The host that the flags name: its files, its facts and the GPUs that are assumed for it.
 
-use super::{Problem, say};
 use super::files::{read_facts, read_lspci};
 use super::options::{HostOptions, StockOptions, to_the_end};
+use super::{Problem, say};
 use crate::apply::Failure;
 use crate::bundle::Bundle;
 use crate::compat::Database;
@@ -91,7 +91,8 @@ pub fn containers_of(system: &System, database: &Database, request: &Request) ->
 /// Says what a look did not read because of its limits.
 pub fn tell_left_out(left_out: Vec<LeftOut>) {
     if let Some((LeftOut { path, why }, more)) = left_out.split_first() {
-        let more = if more.is_empty() { String::new() } else { format!("; nor {} more", count(more.len() as u64, "file")) };
+        let more =
+            if more.is_empty() { String::new() } else { format!("; nor {} more", count(more.len() as u64, "file")) };
         say(&format!("not read: {}: {why}{more}", one_line(&path.to_string_lossy())));
     }
 }

@@ -10,7 +10,7 @@ use crate::apply::{self, Account, Failure, RollbackScope};
 use crate::compat::{Database, PackageManager};
 use crate::exit::Exit;
 use crate::host::{Facts, PathFile, PathFiles, RepositoryUse, container_host, repository_notes};
-use crate::operation::{Operation, packages};
+use crate::operation::packages;
 use crate::packages::{Manager, of, owners};
 use crate::plan::{Inventory, Original, Plan, Unwanted};
 use crate::planning::Planner;
@@ -194,9 +194,8 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
     let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;
-    if !system.runs_programs() && plan.acts().any(|act| matches!(&act.operation, Operation::Packages(_))) {
-        say("not known: which other packages need the removed ones and go along. A dry run runs no program of a tree.");
-        return Ok(plan);
+    if !system.runs_programs() {
+        return Ok(plan.not_knowing_what_goes_along());
     }
     // The simulation says what cannot be without them; where it fails, `apply` will say why.
     Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
@@ -240,9 +239,8 @@ fn inventory(
 /// The installed packages: by the package manager's program, or by its record where no program of a tree is run.
 fn installed(options: &Options, system: &System, manager: PackageManager) -> Result<BTreeMap<String, String>, Problem> {
     let Manager { record, record_file, .. } = of(manager);
-    let failed = |e: std::io::Error| {
-        Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
-    };
+    let failed =
+        |e: std::io::Error| Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"));
     match record_file {
         _ if system.runs_programs() => packages::installed(system, manager).map_err(failed),
         Some(file) => file.installed(system).map_err(failed),

@@ -137,9 +137,8 @@ impl Files for Folder<'_> {
         }
         let Some(file) = self.open(name)? else { return Ok(None) };
         let most = MAX_KEPT.saturating_sub(self.kept);
-        let read = with_data(file).and_then(|file| {
-            Layer::read(self.unpacking.of(file), &self.unpacking, false, most, contents::is_wanted)
-        });
+        let read = with_data(file)
+            .and_then(|file| Layer::read(self.unpacking.of(file), &self.unpacking, false, most, contents::is_wanted));
         let read = read.map(Rc::new).map_err(|e| e.to_string());
         self.kept += read.as_ref().map_or(0, |layer| layer.bytes());
         self.layers.insert(name.to_owned(), read.clone());

@@ -55,7 +55,10 @@ impl<R: Read, M: Fn() -> u64> Read for Metered<'_, R, M> {
         let read = self.from.read(buffer)?;
         self.count.set(self.count.get() + read as u64);
         if self.count.get() > (self.most)() {
-            let why = format!("it unpacks to more than {} GiB, and to more than {MAX_RATIO} times its size", MAX_UNPACKED >> 30);
+            let why = format!(
+                "it unpacks to more than {} GiB, and to more than {MAX_RATIO} times its size",
+                MAX_UNPACKED >> 30
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok(read)
@@ -243,7 +246,8 @@ mod tests {
         let packed = zstd::stream::encode_all(zeros, 1).expect("packed");
         let many: Vec<u8> = packed.repeat(9);
         let budget = Unpacking::default();
-        let read = unpacked(BufReader::new(budget.of(&many[..])), &budget, false).and_then(|mut all| io::copy(&mut all, &mut io::sink()));
+        let read = unpacked(BufReader::new(budget.of(&many[..])), &budget, false)
+            .and_then(|mut all| io::copy(&mut all, &mut io::sink()));
         assert!(read.expect_err("a bomb").to_string().contains("it unpacks to more than"));
         assert!(budget.unpacked.get() < MAX_UNPACKED + MAX_UNPACKED / 8);
     }

@@ -180,7 +180,11 @@ pub fn xids(log: &str) -> Vec<LoggedXid> {
         Some(Said::Xid { gpu, number, text }) => Some(LoggedXid { gpu, number, text }),
         _ => None,
     };
-    log.lines().filter_map(of).filter(|logged| known.insert((logged.gpu.clone(), logged.number))).take(MAX_LOGGED).collect()
+    log.lines()
+        .filter_map(of)
+        .filter(|logged| known.insert((logged.gpu.clone(), logged.number)))
+        .take(MAX_LOGGED)
+        .collect()
 }
 
 /// Where an Xid begins on a line. The error of an NVSwitch, `SXid (`, is none.
@@ -209,7 +213,11 @@ pub struct LoggedSxid {
 /// The SXids in a text; each number appears once per switch.
 pub fn sxids(log: &str) -> Vec<LoggedSxid> {
     let mut known = HashSet::new();
-    log.lines().filter_map(sxid).filter(|logged| known.insert((logged.switch.clone(), logged.number))).take(MAX_LOGGED).collect()
+    log.lines()
+        .filter_map(sxid)
+        .filter(|logged| known.insert((logged.switch.clone(), logged.number)))
+        .take(MAX_LOGGED)
+        .collect()
 }
 
 /// The relevant messages of a log's last boot, each once; an Xid has the text of its first occurrence.

@@ -179,8 +179,7 @@ impl Client {
 
 /// Certificates in a file, PEM.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let pem =
-        input::open(path).and_then(|file| input::bytes(file, path, MAX_KEY)).map_err(|e| e.to_string())?;
+    let pem = input::open(path).and_then(|file| input::bytes(file, path, MAX_KEY)).map_err(|e| e.to_string())?;
     let refused = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let all = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
     for certificate in &all {

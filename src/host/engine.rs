@@ -204,6 +204,7 @@ fn from_base64<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
 
 /// What the host has for containers with GPUs, and whether this user exists.
 pub fn container_host(system: &System, database: &Database, user: Option<&str>) -> ContainerHost {
+    let system = &system.looked_at();
     let exists = |path: &&String| system.exists(path);
     let paths = |all: &[String]| all.iter().filter(exists).map(PathBuf::from).collect::<Vec<_>>();
     let user_id = user.map(|name| user_id(system, name));

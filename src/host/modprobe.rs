@@ -72,7 +72,8 @@ fn first<T>(system: &System, mut all: impl Iterator<Item = T>) -> Vec<T> {
     const MAX_SETTINGS: usize = 10_000;
     let found: Vec<_> = all.by_ref().take(MAX_SETTINGS).collect();
     if all.next().is_some() {
-        system.leave_out("/etc/modprobe.d", &format!("it has more than {MAX_SETTINGS} settings of the driver's modules"));
+        system
+            .leave_out("/etc/modprobe.d", &format!("it has more than {MAX_SETTINGS} settings of the driver's modules"));
     }
     found
 }

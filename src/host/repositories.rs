@@ -8,10 +8,20 @@ use std::path::Path;
 
 const WHAT: &str = "package repositories";
 
+/// How many repositories are read. Red Hat's list for a subscription has some hundred.
+const MAX_LINES: usize = 10_000;
+
 /// The enabled repositories, one line each in the package manager's format ([`Repositories`]).
 pub fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec<String> {
     let files = manager.map_or(&[][..], |manager| packages::of(manager).repositories);
-    let mut lines: Vec<_> = files.iter().flat_map(|files| read(reader, files)).collect();
+    let mut lines = Vec::new();
+    for files in files {
+        lines.extend(read(reader, files).into_iter().take(MAX_LINES));
+        if lines.len() >= MAX_LINES {
+            reader.system.leave_out(files.path, &format!("it has more than {MAX_LINES} repositories"));
+            break;
+        }
+    }
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
     lines
@@ -25,5 +35,5 @@ fn read(reader: &mut Reader, files: &Repositories) -> Vec<String> {
     let of_toolkit = |name: &str| name.starts_with("gpusetup-") && name.ends_with(&format!("{OF_TOOLKIT}{ending}"));
     let names = reader.names(WHAT, files.path).into_iter().filter(|name| name.ends_with(ending) && !of_toolkit(name));
     let texts = names.filter_map(|name| reader.text(WHAT, Path::new(files.path).join(name)));
-    texts.flat_map(|text| (files.read)(&text)).collect()
+    texts.flat_map(|text| (files.read)(&text)).take(MAX_LINES).collect()
 }

@@ -570,6 +570,16 @@ fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<
 }
 
 impl Plan {
+    /// Warns that these packages are not known, where it removes any.
+    pub fn not_knowing_what_goes_along(mut self) -> Self {
+        if self.acts().any(|act| matches!(act.operation, Operation::Packages(_))) {
+            let text = "which other packages need the removed ones, and are also removed, is not known: nothing that only looks \
+                        runs a program of a tree";
+            self.warnings.push(Warning { check: CheckId::GS402.into(), text: text.to_owned() });
+        }
+        self
+    }
+
     /// Adds the packages that must also be removed because they depend on removed ones (`along` returns them for one
     /// transaction), and a warning that names them.
     pub fn taking_along(mut self, mut along: impl FnMut(PackageManager, &[String]) -> Vec<String>) -> Self {

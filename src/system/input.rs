@@ -206,16 +206,21 @@ pub fn text(path: &Path, most: u64, trust: &Trust) -> Result<String, InputError>
     String::from_utf8(bytes).map_err(|_| InputError::NotText(path.to_owned()))
 }
 
+/// A path as messages name it.
+fn named(path: &Path) -> &Path {
+    if path == Path::new(STANDARD_INPUT) { Path::new("standard input") } else { path }
+}
+
 /// The text of a file that anybody may have written; `-` is standard input.
 pub fn text_or_standard_input(path: &Path, most: u64) -> Result<String, InputError> {
-    let name = if path == Path::new(STANDARD_INPUT) { Path::new("standard input") } else { path };
+    let name = named(path);
     String::from_utf8(bytes_or_standard_input(path, most)?).map_err(|_| InputError::NotText(name.to_owned()))
 }
 
 /// The end of a text in which anything may be, from the beginning of a line on, and whether it is not all of it. What is not UTF-8
 /// is replaced. Of a text without an end, no more than [`MAX_LOG`] bytes are read.
 pub fn end_of_text(path: &Path, most: u64) -> Result<(String, bool), InputError> {
-    let name = if path == Path::new(STANDARD_INPUT) { Path::new("standard input") } else { path };
+    let name = named(path);
     let failed = |e| interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted);
     let (mut bytes, is_cut) = if path == Path::new(STANDARD_INPUT) {
         end_of(StandardInput, most).map_err(failed)?
@@ -280,7 +285,7 @@ pub fn json(path: &Path, trust: &Trust) -> Result<String, InputError> {
 
 /// The same of a file that anybody may have written; `-` is standard input.
 pub fn json_or_standard_input(path: &Path) -> Result<String, InputError> {
-    light(text_or_standard_input(path, MAX_JSON)?, path)
+    light(text_or_standard_input(path, MAX_JSON)?, named(path))
 }
 
 fn light(text: String, path: &Path) -> Result<String, InputError> {

@@ -171,7 +171,10 @@ mod tests {
         fs::write(dir.path().join("small"), "x").expect("written");
         assert_eq!(system.read("/large").expect_err("too large").kind(), io::ErrorKind::FileTooLarge);
         assert_eq!(system.room(u64::MAX), MAX_LOOK, "it was not read");
-        assert_eq!(system.read_up_to("/large", MAX_RECORD).expect("for its kind it is small").len() as u64, MAX_CONFIG + 1);
+        assert_eq!(
+            system.read_up_to("/large", MAX_RECORD).expect("for its kind it is small").len() as u64,
+            MAX_CONFIG + 1
+        );
         assert_eq!(system.left_out().iter().map(|one| one.path.as_path()).collect::<Vec<_>>(), [Path::new("/large")]);
         // Many that are small enough are too large together.
         File::create(&large).and_then(|file| file.set_len(MAX_CONFIG)).expect("a sparse file");

@@ -152,7 +152,10 @@ impl System {
     /// The same; calls `progress` with the elapsed time several times a second.
     pub fn run_telling(&self, program: &Program, progress: Progress) -> io::Result<Output> {
         if !self.runs_programs() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "nothing that only looks runs a program of a tree"));
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "nothing that only looks runs a program of a tree",
+            ));
         }
         let log = match &program.log {
             Some(log) => log.try_clone()?,

@@ -536,3 +536,49 @@ fn nginx_serves_whole_files_and_parts() {
     let statuses: Vec<_> = log.lines().map(|l| l.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(statuses, ["200", "206"], "{log}");
 }
+
+/// A server may be slow, and may not make others wait for years.
+#[test]
+fn a_server_that_sends_next_to_nothing_is_given_up() {
+    let server = Faulty::serve(BODY.clone(), vec![Fault::Slow(5)], None);
+    let bench = Bench::of(&server.url, &BODY);
+    let ran = bench.apply(&[], &[]);
+    assert!(ran.code == 6 && ran.err.contains("less than 512 bytes a second"), "{} {}", ran.code, ran.err);
+    // What is small has a time.
+    let began = Instant::now();
+    let mut command = common::program();
+    command.args(["db", "update", "--from", &server.url, "--key"]).arg(key_file(&bench));
+    command.env("GPUSETUP_SILENCE", "1").env("GPUSETUP_DATABASE_STORE", bench.folder.path().join("store"));
+    let ran = Ran::of(command.output().expect("gpusetup runs"));
+    assert!(ran.code == 6 && ran.err.contains("it took too long"), "{} {}", ran.code, ran.err);
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+/// A public key, as minisign writes it.
+fn key_file(bench: &Bench) -> PathBuf {
+    let path = bench.folder.path().join("release.pub");
+    let key = "untrusted comment: minisign public key\nRWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\n";
+    fs::write(&path, key).expect("written");
+    path
+}
+
+#[test]
+fn nothing_goes_without_a_proxy_that_is_misspelt() {
+    let server = Faulty::serve(BODY.clone(), vec![Fault::Nothing], None);
+    for variable in ["http_proxy", "HTTPS_PROXY", "all_proxy"] {
+        let bench = Bench::of(&server.url, &BODY);
+        let ran = bench.apply(&[], &[(variable, "gopher://me:hunter2@proxy")]);
+        assert!(ran.code == 2 && ran.err.contains("is not the address of a proxy"), "{} {}", ran.code, ran.err);
+        assert!(
+            ran.err.to_lowercase().contains(variable.to_lowercase().as_str()) && !ran.err.contains("hunter2"),
+            "{}",
+            ran.err
+        );
+        let mut command = common::program();
+        command.args(["db", "update", "--from", &server.url, "--key"]).arg(key_file(&bench));
+        command.env(variable, "gopher://x").env("GPUSETUP_DATABASE_STORE", bench.folder.path().join("store"));
+        let ran = Ran::of(command.output().expect("gpusetup runs"));
+        assert!(ran.code == 2 && ran.err.contains("is not the address of a proxy"), "{} {}", ran.code, ran.err);
+    }
+    assert!(server.asked().is_empty(), "{:?}", server.asked());
+}

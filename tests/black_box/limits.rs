@@ -22,7 +22,12 @@ fn run(arguments: &[&str], input: Option<&Path>) -> Ran {
     command.arg(env!("CARGO_BIN_EXE_gpusetup")).args(arguments).env_clear().env("GPUSETUP_TODAY", "2026-11-20");
     command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("a file").into()));
     let output = command.output().expect("sh runs");
-    assert!(output.status.code().is_some(), "{arguments:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.code().is_some(),
+        "{arguments:?}: {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     let ran = Ran::of(output);
     assert!(ran.code != 101, "{arguments:?}: {}", ran.err);
     ran
@@ -122,7 +127,8 @@ fn many_names_cost_little() {
     fs::create_dir_all(&folder).expect("made");
     let first = folder.join("0");
     fs::write(&first, "").expect("written");
-    (0..20_000).for_each(|n| fs::hard_link(&first, folder.join(format!("{n:05}{}.conf", "x".repeat(200)))).expect("linked"));
+    (0..20_000)
+        .for_each(|n| fs::hard_link(&first, folder.join(format!("{n:05}{}.conf", "x".repeat(200)))).expect("linked"));
     LOOKS.iter().for_each(|look| drop(on(&tree, look)));
     assert!(on(&tree, &["facts", "--json"]).json()["unreadable"].to_string().contains("/etc/modprobe.d"));
 }
@@ -198,7 +204,12 @@ fn files_and_what_removes_them_are_not_compared_one_by_one() {
     let (files, removed) = (layer(&files), layer(&removed));
     let both = [("a.tar", files.as_slice()), ("b.tar", removed.as_slice())];
     let ran = images.check(&image(&both, &["a.tar", "b.tar"], 1));
-    assert!(ran.code == 0 && ran.out.contains("opt/0/libcudart.so.12"), "the only one that is left: {}{}", ran.out, ran.err);
+    assert!(
+        ran.code == 0 && ran.out.contains("opt/0/libcudart.so.12"),
+        "the only one that is left: {}{}",
+        ran.out,
+        ran.err
+    );
 }
 
 #[test]
@@ -235,7 +246,9 @@ fn a_folder_of_an_image_is_not_left() {
     assert!(images.check_at(&folder).out.contains("opt/own"));
     // And a sparse file is no layer of any size.
     File::create(folder.join("own.tar")).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
-    fs::remove_file(folder.join("l.tar")).and_then(|()| File::create(folder.join("l.tar"))?.set_len(1 << 40)).expect("a sparse file");
+    fs::remove_file(folder.join("l.tar"))
+        .and_then(|()| File::create(folder.join("l.tar"))?.set_len(1 << 40))
+        .expect("a sparse file");
     assert!(images.check_at(&folder).err.contains("sparse"));
 }
 
@@ -244,7 +257,13 @@ fn a_long_text_is_explained_by_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log");
     let last = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n";
-    for noise in ["NVIDIA-SMI has failed because it couldn't communicate ", "CUDA error: ", "x", "\n", "NVRM: Xid (PCI:0000:01:00): 13\n"] {
+    for noise in [
+        "NVIDIA-SMI has failed because it couldn't communicate ",
+        "CUDA error: ",
+        "x",
+        "\n",
+        "NVRM: Xid (PCI:0000:01:00): 13\n",
+    ] {
         // In steps of a line: it begins with one.
         let text = noise.repeat((12 << 20) / noise.len()) + "\n" + last;
         fs::write(&path, text).expect("written");

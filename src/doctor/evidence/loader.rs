@@ -27,18 +27,26 @@ pub struct Cached {
     pub libcuda: Option<DriverVersion>,
 }
 
+/// Lines of the loader's configuration that are read; hosts have some ten.
+const MAX_LINES: usize = 10_000;
+
 /// The directories of ld.so.conf and the built-in ones.
 pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
     let mut directories: BTreeSet<PathBuf> =
         ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().map(|d| resolved(system, Path::new(d))).collect();
     let mut files = vec![PathBuf::from("/etc/ld.so.conf")];
-    let mut read = BTreeSet::new();
+    let (mut read, mut lines) = (BTreeSet::new(), 0);
     while let Some(file) = files.pop() {
         if !read.insert(file.clone()) {
             continue;
         }
         for line in text(system, &file).lines() {
             let line = line.split('#').next().unwrap_or_default().trim();
+            lines += 1;
+            if lines > MAX_LINES {
+                system.leave_out(&file, &format!("the loader's configuration has more than {MAX_LINES} lines"));
+                return directories;
+            }
             match line.strip_prefix("include") {
                 Some(pattern) => files.extend(matching(system, Path::new(pattern.trim()))),
                 None if line.starts_with('/') => {

@@ -1,8 +1,8 @@
 //! A kernel module's file and its signature, read as modinfo reads them: the place from depmod's list, the signer from the
 //! PKCS#7 message that `sign-file` appends to the module.
 
-use crate::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
 use super::initramfs::DECODER_MEMORY;
+use crate::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
 use crate::system::System;
 use crate::system::limits::MAX_RECORD;
 use crate::zst;

@@ -82,9 +82,9 @@ pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<Str
     let budget = Budget::default();
     // Decoders take memory: of a tree, whose images a stranger may have made, one is read at a time.
     let at_once = if system.is_live() { kernels.len().max(1) } else { 1 };
-    let read = kernels.chunks(at_once).flat_map(|kernels| {
-        on_all_cores(kernels, |kernel| image(system, facts, kernel, denied, &budget))
-    });
+    let read = kernels
+        .chunks(at_once)
+        .flat_map(|kernels| on_all_cores(kernels, |kernel| image(system, facts, kernel, denied, &budget)));
     let read: Vec<_> = read.collect();
     kernels.into_iter().map(|kernel| kernel.release.clone()).zip(read).collect()
 }

@@ -66,6 +66,13 @@ pub(super) fn starts(system: &System, engine: &Engine) -> Vec<Start> {
     engine.units.iter().flat_map(|name| Unit::read(system, name).starts(system)).collect()
 }
 
+/// Settings of a kind that a unit may have; systemd's own have a few.
+const MAX_SETTINGS: usize = 64;
+/// Words of a command line, and variables of its environment.
+const MAX_WORDS: usize = 4096;
+/// Bytes of a word with the values of its variables, the kernel's limit.
+const MAX_WORD: usize = 128 << 10;
+
 /// The settings of a unit that say how it starts its program.
 #[derive(Default)]
 struct Unit {
@@ -92,6 +99,9 @@ impl Unit {
                 };
                 match value.trim() {
                     "" => settings.clear(),
+                    _ if settings.len() >= MAX_SETTINGS => {
+                        system.leave_out(&file, &format!("the unit has more than {MAX_SETTINGS} settings of a kind"));
+                    }
                     value => settings.push(Word { file: file.clone(), text: with_name(value, name) }),
                 }
             }
@@ -119,7 +129,7 @@ impl Unit {
             let (name, value) = word.text.split_once('=')?;
             Some((name.trim().to_owned(), word.with(unquoted(value.trim()))))
         });
-        assigned.collect()
+        assigned.take(MAX_WORDS).collect()
     }
 }
 
@@ -188,8 +198,8 @@ fn unquoted(value: &str) -> &str {
 
 /// The words of a command with the values of its variables. What a shell gets as one word is divided, too.
 fn command_line(command: &Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
-    let own = words(&command.text).into_iter().flat_map(|word| words(&word));
-    own.flat_map(|text| replaced(command.with(text), variables)).collect()
+    let own = words(&command.text).into_iter().flat_map(|word| words(&word)).take(MAX_WORDS);
+    own.flat_map(|text| replaced(command.with(text), variables)).take(MAX_WORDS).collect()
 }
 
 /// A word with the values of the variables in it. One that is a variable stands for all words of its value.
@@ -202,8 +212,12 @@ fn replaced(word: Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
         return value.flat_map(|value| words(&value.text).into_iter().map(move |text| value.with(text))).collect();
     }
     let with_value = |word: Word, (name, value): (&String, &Word)| {
-        let text = word.text.replace(&format!("${{{name}}}"), &value.text);
-        if text == word.text { word } else { value.with(text) }
+        let variable = format!("${{{name}}}");
+        let count = word.text.matches(&variable).count();
+        if count == 0 || word.text.len() + count.saturating_mul(value.text.len()) > MAX_WORD {
+            return word;
+        }
+        value.with(word.text.replace(&variable, &value.text))
     };
     vec![variables.iter().fold(word, with_value)]
 }

@@ -10,6 +10,9 @@ pub const REPOSITORIES: &[Repositories] = &[
     Repositories { path: FOLDER, ending: Some(".sources"), read: |text| lines(&deb822(text)) },
 ];
 
+/// Repositories that one entry may stand for: it names all of its suites and components on each of its servers.
+const MAX_LINES: usize = 4096;
+
 const FOLDER: &str = "/etc/apt/sources.list.d";
 
 /// Whether a line contains all words of a mark as whole words: non-free does not match non-free-firmware.
@@ -87,8 +90,10 @@ fn sources_of(stanza: &str) -> Vec<AptSource> {
     // The value may be a key itself, over several lines.
     let signed_by = field("Signed-By").lines().map(str::trim).collect::<Vec<_>>().join("\n");
     let (uris, suites) = (words("URIs"), words("Suites"));
+    let components: Vec<_> = components.into_iter().take(MAX_LINES).collect();
     let each = uris.iter().flat_map(|uri| suites.iter().map(move |suite| (uri.clone(), suite.clone())));
-    each.map(|(uri, suite)| AptSource { uri, suite, components: components.clone(), signed_by: signed_by.clone() })
+    each.take(MAX_LINES / components.len().max(1))
+        .map(|(uri, suite)| AptSource { uri, suite, components: components.clone(), signed_by: signed_by.clone() })
         .collect()
 }
 
