@@ -7,6 +7,7 @@ use crate::system::System;
 use crate::text::unquoted_words;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// A text, and the file that has it.
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ pub(super) struct Start {
     /// The words of the command line. Those of a variable are in the file that sets it.
     words: Vec<Word>,
     /// The environment.
-    variables: BTreeMap<String, Word>,
+    variables: Rc<BTreeMap<String, Word>>,
 }
 
 impl Start {
@@ -70,7 +71,7 @@ pub(super) fn starts(system: &System, engine: &Engine) -> Vec<Start> {
 const MAX_SETTINGS: usize = 64;
 /// Words of a command line, and variables of its environment.
 const MAX_WORDS: usize = 4096;
-/// Bytes of a word with the values of its variables, the kernel's limit.
+/// Bytes of a word with the values of its variables, the kernel's limit; and of all words of a command line.
 const MAX_WORD: usize = 128 << 10;
 
 /// The settings of a unit that say how it starts its program.
@@ -110,8 +111,9 @@ impl Unit {
     }
 
     fn starts(&self, system: &System) -> Vec<Start> {
-        let variables = self.environment(system);
-        let start = |command: &Word| Start { words: command_line(command, &variables), variables: variables.clone() };
+        let variables = Rc::new(self.environment(system));
+        let start =
+            |command: &Word| Start { words: command_line(command, &variables), variables: Rc::clone(&variables) };
         self.commands.iter().map(start).collect()
     }
 
@@ -199,7 +201,14 @@ fn unquoted(value: &str) -> &str {
 /// The words of a command with the values of its variables. What a shell gets as one word is divided, too.
 fn command_line(command: &Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
     let own = words(&command.text).into_iter().flat_map(|word| words(&word)).take(MAX_WORDS);
-    own.flat_map(|text| replaced(command.with(text), variables)).take(MAX_WORDS).collect()
+    let mut left = MAX_WORD;
+    let all = own.flat_map(|text| replaced(command.with(text), variables)).take(MAX_WORDS);
+    // The kernel starts no program with more.
+    all.take_while(|word| {
+        left = left.saturating_sub(word.text.len());
+        left > 0
+    })
+    .collect()
 }
 
 /// A word with the values of the variables in it. One that is a variable stands for all words of its value.
