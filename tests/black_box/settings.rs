@@ -94,6 +94,8 @@ impl Host {
         let stand_ins = nvidia::stand_ins(self.libraries.path());
         let (variable, libraries) = stand_ins.split_once('=').expect("NAME=VALUE");
         command.args(arguments).arg("--root").arg(self.tree.path()).stdin(Stdio::null()).env(variable, libraries);
+        // Its systemctl answers what a running host's would.
+        command.env("GPUSETUP_STANDS_FOR_HOST", "1");
         Ran::of(command.output().expect("gpusetup runs"))
     }
 

@@ -385,13 +385,14 @@ fn a_password_that_others_can_read_is_spoken_of() {
 }
 
 /// The names that only a build for tests may know.
-const HOOKS: [&str; 9] = [
+const HOOKS: [&str; 10] = [
     "GPUSETUP_TODAY",
     "GPUSETUP_BUGS",
     "GPUSETUP_DATABASE_STORE",
     "GPUSETUP_DIE_AT",
     "GPUSETUP_STAND_INS",
     "GPUSETUP_SILENCE",
+    "GPUSETUP_STANDS_FOR_HOST",
     "GPUSETUP_PATIENCE",
     "GPUSETUP_PACKAGES_LIMIT",
     "GPUSETUP_CORES",
