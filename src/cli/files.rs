@@ -4,16 +4,11 @@ use super::{Problem, say};
 use crate::host::{Facts, devices_named};
 use crate::plan::Plan;
 use crate::system::input::{self, InputError};
-use crate::system::limits::{MAX_CONFIG, MAX_DEVICES, MAX_KEY, MAX_LOG, MAX_LSPCI, MAX_PASTE};
+use crate::system::limits::{MAX_DEVICES, MAX_KEY, MAX_LOG, MAX_LSPCI, MAX_PASTE};
 use crate::system::output;
 use crate::system::trust::{Distrust, Trust};
 use crate::text::visible_json;
 use std::path::Path;
-
-/// A file's text, or that of standard input for `-`: what somebody wrote, and not a program's record of something.
-pub fn read_text(path: &Path) -> Result<String, Problem> {
-    input::text_or_standard_input(path, MAX_CONFIG).map_err(unread)
-}
 
 /// The text of a log or of something else that somebody pastes, in which anything may be; its end, if it is long.
 pub fn read_pasted(path: &Path) -> Result<String, Problem> {

@@ -28,7 +28,7 @@ fn replace(host: &Host) {
 
 /// A newer kernel, which boots next.
 fn new_kernel(host: &Host) {
-    host.ask(&format!("mkdir /lib/modules/{NEWER}; touch /lib/modules/{NEWER}/modules.dep"));
+    host.ask(&format!("mkdir /lib/modules/{NEWER}; touch /lib/modules/{NEWER}/modules.builtin"));
 }
 
 fn is_refused(said: &Said, sentences: &[&str]) {

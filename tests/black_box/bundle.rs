@@ -426,7 +426,7 @@ fn the_plan_of_a_host_comes_out_of_the_bundle() {
         assert_eq!(ran.json()["selection"]["cuda"]["version"], TOOLKITS[0]);
         // Nor is one of another kernel used as it is.
         let newer = host();
-        newer.write("lib/modules/6.8.0-99-generic/modules.dep", "");
+        newer.write("lib/modules/6.8.0-99-generic/modules.builtin", "");
         let ran = newer.run(&["plan", "--bundle", &bench.text(out), "--json"]);
         assert!(ran.err.contains("made for a host with the same system"), "{}", ran.err);
         assert_eq!(ran.json()["host"]["kernels"]["next_boot"], "6.8.0-99-generic");

@@ -57,7 +57,7 @@ const CASES: [Case; 14] = [
         "made for Ubuntu 24.04 on x86_64; this host is Ubuntu 24.04 on aarch64",
     ),
     (
-        |t| t.write("lib/modules/6.8.0-99-generic/modules.dep", ""),
+        |t| t.write("lib/modules/6.8.0-99-generic/modules.builtin", ""),
         "made for kernel 6.8.0-64-generic; this host boots 6.8.0-99-generic",
     ),
     (|t| t.write("run/.containerenv", ""), "made for a physical machine; this host is a container"),

@@ -385,7 +385,7 @@ fn an_apply_is_not_resumed_on_another_host() {
     assert!(waited.code == 5 && waited.out.contains("failed"), "nobody waits for it: {} {}", waited.code, waited.out);
     // A new kernel does not matter to what is left.
     bench.tree.write("etc/os-release", &own);
-    bench.tree.write("lib/modules/6.1.0-99-amd64/modules.dep", "");
+    bench.tree.write("lib/modules/6.1.0-99-amd64/modules.builtin", "");
     assert_eq!(bench.tree.run(&["resume", "--yes"]).code, 0);
     assert!(bench.tree.path().join("etc/second").exists());
 }
