@@ -225,15 +225,15 @@ fn installed(plan: &Plan, here: &Facts) -> Option<Difference> {
     Some(Difference { made_for, here })
 }
 
-/// The installed pieces that a plan was made from.
+/// The installed pieces that a plan was made from. Packages that are half installed are none: that is so whenever another package
+/// manager is at work, for which apply waits.
 fn pieces(facts: &Facts, with_companions: bool) -> BTreeSet<String> {
     let others = facts.other_drivers.iter().map(|driver| format!("a second {}", named(driver)));
     let toolkits = facts.toolkits.iter().map(|toolkit| toolkit_named(toolkit.version));
     let add_ons = facts.cudnn.iter().chain(&facts.add_ons);
     let add_ons = add_ons.filter_map(|files| Some(format!("{} {}", files.add_on, files.version?)));
     let companions = facts.companions.iter().filter(|_| with_companions).map(|companion| companion.id.to_string());
-    let unfinished = facts.unfinished_packages.iter().map(|name| format!("the half-installed package {name}"));
-    others.chain(toolkits).chain(add_ons).chain(companions).chain(unfinished).collect()
+    others.chain(toolkits).chain(add_ons).chain(companions).collect()
 }
 
 fn toolkit_named(version: CudaVersion) -> String {
@@ -520,10 +520,6 @@ mod tests {
             ),
             (|f| f.toolkits = vec![toolkit("11.2")], "a host without CUDA 11.2; this host has CUDA 11.2"),
             (|f| f.cudnn = vec![cudnn()], "a host without cudnn 8.9.7.29; this host has"),
-            (
-                |f| f.unfinished_packages = vec!["nvidia-dkms-535".into()],
-                "a host without the half-installed package nvidia-dkms-535",
-            ),
             (|f| f.gcc = None, "a host with gcc 13; this host does not have gcc 13"),
             (|f| f.gcc = Some("14.2.0".into()), "a host with gcc 13; this host does not have gcc 13"),
             (

@@ -115,10 +115,14 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     };
     let fetch = wishes.binary.map_or_else(String::new, |(url, sum)| {
         // Verified where only root writes, and put in its place at once: a wrong file replaces nothing.
-        format!(
-            "cd /usr/local/bin && d=$(mktemp -d ./.gpusetup-XXXXXX) && trap 'rm -rf $d' EXIT && curl -fsSL --proto =https --retry 5 -o \
-             $d/gpusetup '{url}' && echo '{sum}  '$d/gpusetup | sha256sum -c --quiet && chmod 755 $d/gpusetup && mv -f $d/gpusetup gpusetup && "
-        )
+        let commands = [
+            "cd /usr/local/bin && d=$(mktemp -d ./.gpusetup-XXXXXX) && trap 'rm -rf $d' EXIT",
+            &format!("curl -fsSL --proto =https --retry 5 -o $d/gpusetup '{url}'"),
+            &format!("echo '{sum}  '$d/gpusetup | sha256sum -c --quiet"),
+            "chmod 755 $d/gpusetup && mv -f $d/gpusetup gpusetup",
+            "",
+        ];
+        commands.join(" && ")
     });
     // One command: user-data's scripts go on behind a failed line, and the last one's status is all that is heard.
     let command = if fetch.is_empty() {
