@@ -33,11 +33,12 @@ mod supply;
 mod toolkit_method;
 mod wanted;
 
+pub use crate::compat::Card;
 pub use add_on::ChosenAddOn;
 pub use another_system::{has_own_repository, of_another_system};
 pub use beside::{Further, FurtherRequest, LockedLayers};
 pub use board::JetsonBoard;
-pub use card::{Card, known_card};
+pub use card::known_card;
 pub use companion::with_companions;
 pub use component::Part;
 pub use conflict::{Alternative, Change, Conflict, ConflictKind, Hint};

@@ -3,8 +3,8 @@
 
 use super::contents::{self, Contents};
 use super::image::{Image, ImageError, of_config};
-use super::layer::{self, Layer, Unpacking};
-use super::tar_entries::Entries;
+use super::layer::{self, Budget, Layer};
+use super::tar_entries::{Entries, invalid};
 use crate::sum::hex;
 use crate::system::trust::Trust;
 use crate::system::{System, consists_of_holes, input, interrupt, is_absent};
@@ -20,8 +20,6 @@ use std::rc::Rc;
 const MAX_JSON: u64 = 1 << 20;
 /// Bytes of all that are read, however often images name one.
 const MAX_JSON_READ: u64 = 8 << 20;
-/// What is kept of an archive: descriptions, and the names of files with what each takes in memory.
-const MAX_KEPT: u64 = 32 << 20;
 /// Files of an archive of images.
 const MAX_FILES: usize = 100_000;
 /// Images of an archive. A server that is saved as a whole has some hundred.
@@ -33,24 +31,20 @@ const MAX_LOOKS: u64 = 2_000_000;
 
 /// Reads the images in a file or folder, or the one with this name. Of an image for several processors, the one for this
 /// architecture counts.
-///
-/// # Errors
-///
-/// If it has none.
 pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Vec<Image>, ImageError> {
     let file = input::open_any(path, &Trust::Anybody)?;
     let name = path.display().to_string();
     let is_folder = file.metadata().is_ok_and(|meta| meta.is_dir());
     let mut files: Box<dyn Files> =
         if is_folder { Box::new(Folder::at(path)) } else { Box::new(Archive::read(file, &name)?) };
-    let mut reader = Reader { files: &mut *files, path: &name, architecture, json_read: 0, looks: 0 };
-    let all = reader.images()?;
+    let all = Reader { files: &mut *files, path: &name, architecture, json_read: 0, looks: 0 }.images()?;
     let all = for_architecture(all, architecture);
     let Some(only) = only else { return Ok(all) };
-    let names = all.iter().flat_map(names_of).collect();
+    let names: Vec<_> = all.iter().flat_map(names_of).collect();
     let found: Vec<_> = all.into_iter().filter_map(|image| called(image, only)).collect();
     if found.is_empty() {
-        return Err(ImageError::NoSuchImage { path: name, name: only.to_owned(), all: names });
+        let says = format!("{name} has no image {only}: it has {}", names.join(", "));
+        return Err(ImageError::NoSuchImage(says));
     }
     Ok(found)
 }
@@ -87,9 +81,6 @@ fn for_architecture(all: Vec<Image>, architecture: &str) -> Vec<Image> {
     all.into_iter().filter(|image| !is_other(image)).collect()
 }
 
-/// As many digits of an ID as engines list.
-const ID: usize = 12;
-
 /// A layer that several images may have, or why it is none.
 type ReadLayer = Result<Rc<Layer>, String>;
 
@@ -106,21 +97,19 @@ struct Folder<'a> {
     path: &'a Path,
     inside: System,
     layers: BTreeMap<String, ReadLayer>,
-    unpacking: Unpacking,
-    kept: u64,
+    budget: Budget,
 }
 
 impl<'a> Folder<'a> {
     fn at(path: &'a Path) -> Self {
-        let inside = System::at(path);
-        Self { path, inside, layers: BTreeMap::new(), unpacking: Unpacking::default(), kept: 0 }
+        Self { path, inside: System::at(path), layers: BTreeMap::new(), budget: Budget::default() }
     }
 
     fn open(&self, name: &str) -> Result<Option<File>, ImageError> {
         match self.inside.open(Path::new("/").join(name)) {
             Ok(file) => Ok(Some(file)),
             Err(e) if is_absent(&e) => Ok(None),
-            Err(e) => Err(read_error(&self.path.join(name).display().to_string(), e)),
+            Err(e) => Err(read_error(&self.path.join(name).display().to_string(), &e)),
         }
     }
 }
@@ -136,60 +125,60 @@ impl Files for Folder<'_> {
             return Ok(Some(read.clone()));
         }
         let Some(file) = self.open(name)? else { return Ok(None) };
-        let most = MAX_KEPT.saturating_sub(self.kept);
-        let read = with_data(file)
-            .and_then(|file| Layer::read(self.unpacking.of(file), &self.unpacking, false, most, contents::is_wanted));
-        let read = read.map(Rc::new).map_err(|e| e.to_string());
-        self.kept += read.as_ref().map_or(0, |layer| layer.bytes());
+        let file = with_data(file).map_err(|e| e.to_string());
+        let read = file.and_then(|file| read_layer(self.budget.of(file), &self.budget, false));
         self.layers.insert(name.to_owned(), read.clone());
-        interrupt::heard().map_or(Ok(Some(read)), |signal| Err(ImageError::Interrupted(signal)))
+        must_go_on()?;
+        Ok(Some(read))
     }
+}
+
+fn read_layer(from: impl Read, budget: &Budget, is_within: bool) -> ReadLayer {
+    Layer::read(from, budget, is_within, contents::is_wanted).map(Rc::new).map_err(|e| e.to_string())
+}
+
+fn must_go_on() -> Result<(), ImageError> {
+    interrupt::heard().map_or(Ok(()), |signal| Err(ImageError::Interrupted(signal)))
 }
 
 /// What an archive has that may belong to an image.
 #[derive(Default)]
 struct Archive {
     path: String,
-    small: BTreeMap<String, Vec<u8>>,
-    /// JSON that is too large.
-    large: BTreeSet<String>,
+    /// JSON; none if it is too large.
+    small: BTreeMap<String, Option<Vec<u8>>>,
     /// Every other file, or why it is no layer.
     layers: BTreeMap<String, ReadLayer>,
     /// Links to layers: `docker save` has a layer of several images once.
     links: BTreeMap<String, String>,
-    /// The bytes in all of these.
-    kept: u64,
 }
 
 impl Archive {
     fn read(file: File, path: &str) -> Result<Self, ImageError> {
-        let failed = |why| read_error(path, why);
-        let not = |why: &str| ImageError::NoImage { path: path.to_owned(), why: why.to_owned() };
-        let unpacking = Unpacking::default();
-        let mut file = BufReader::new(unpacking.of(with_data(file).map_err(failed)?));
+        let failed = |why| read_error(path, &why);
+        let not = |why: String| ImageError::NoImage { path: path.to_owned(), why };
+        let budget = Budget::default();
+        let mut file = BufReader::new(budget.of(with_data(file).map_err(failed)?));
         let is_packed = layer::is_packed(file.fill_buf().map_err(failed)?);
-        let mut entries = Entries::new(layer::unpacked(file, &unpacking, false).map_err(failed)?);
+        let mut entries = Entries::new(layer::unpacked(file, &budget, false).map_err(failed)?);
         let mut archive = Self { path: path.to_owned(), ..Self::default() };
         let mut count = 0;
         loop {
             let entry = entries.next_entry().map_err(|why| match count {
-                0 => not(&format!("it is no tar archive ({why})")),
+                0 => not(format!("it is no tar archive ({why})")),
                 _ => failed(why),
             })?;
             let Some(entry) = entry else { return Ok(archive) };
             count += 1;
             if let Some(link) = entry.link.filter(|_| entry.kind.is_symlink()) {
-                archive.kept += layer::cost(&entry.name) + layer::cost(&link);
+                budget.keep(layer::cost(&entry.name) + layer::cost(&link));
                 archive.links.insert(entry.name, link);
             } else if entry.kind.is_file() {
-                let content = entries.content();
-                archive.keep(entry.name, entry.size, content, &unpacking, is_packed).map_err(failed)?;
+                archive.keep(entry.name, entry.size, entries.content(), &budget, is_packed).map_err(failed)?;
             }
-            if let Some(signal) = interrupt::heard() {
-                return Err(ImageError::Interrupted(signal));
-            }
-            if count > MAX_FILES || archive.kept > MAX_KEPT {
-                return Err(not("it has more files or JSON than an image"));
+            must_go_on()?;
+            if count > MAX_FILES || budget.is_spent() {
+                return Err(not("it has more files or JSON than an image".to_owned()));
             }
         }
     }
@@ -200,28 +189,21 @@ impl Archive {
         name: String,
         size: u64,
         mut content: impl Read,
-        unpacking: &Unpacking,
+        budget: &Budget,
         is_packed: bool,
     ) -> io::Result<()> {
         let mut first = Vec::new();
         content.by_ref().take(1).read_to_end(&mut first)?;
-        self.kept += layer::cost(&name);
-        let is_json = matches!(first.first(), Some(b'{' | b'['));
-        if is_json && size > MAX_JSON {
-            self.large.insert(name);
-            return Ok(());
-        }
-        if is_json {
-            self.kept += size;
+        budget.keep(layer::cost(&name));
+        if !matches!(first.first(), Some(b'{' | b'[')) {
+            self.layers.insert(name, read_layer(first.chain(content), budget, is_packed));
+        } else if size > MAX_JSON {
+            self.small.insert(name, None);
+        } else {
+            budget.keep(size);
             content.read_to_end(&mut first)?;
-            self.small.insert(name, first);
-            return Ok(());
+            self.small.insert(name, Some(first));
         }
-        let most = MAX_KEPT.saturating_sub(self.kept);
-        let layer = Layer::read(first.chain(content), unpacking, is_packed, most, contents::is_wanted);
-        let layer = layer.map(Rc::new).map_err(|e| e.to_string());
-        self.kept += layer.as_ref().map_or(0, |layer| layer.bytes());
-        self.layers.insert(name, layer);
         Ok(())
     }
 
@@ -243,11 +225,10 @@ impl Archive {
 
 impl Files for Archive {
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
-        if self.large.contains(name) {
-            let why = format!("{name} in it is larger than {} MiB", MAX_JSON >> 20);
-            return Err(ImageError::NoImage { path: self.path.clone(), why });
-        }
-        Ok(self.small.get(name).cloned())
+        let Some(bytes) = self.small.get(name) else { return Ok(None) };
+        let too_large = || format!("{name} in it is larger than {} MiB", MAX_JSON >> 20);
+        let too_large = || ImageError::NoImage { path: self.path.clone(), why: too_large() };
+        bytes.clone().ok_or_else(too_large).map(Some)
     }
 
     fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError> {
@@ -256,20 +237,20 @@ impl Files for Archive {
 }
 
 /// What is wrong with an archive of which a part could be read: it is damaged, or the disk does not give it.
-fn read_error(path: &str, why: io::Error) -> ImageError {
+fn read_error(path: &str, why: &io::Error) -> ImageError {
     use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    let path = path.to_owned();
+    let (path, text) = (path.to_owned(), why.to_string());
     // Decompressors report wrong data as one of the last three.
     match why.kind() {
-        UnexpectedEof | InvalidData | InvalidInput | Other => ImageError::CutOff { path, why },
-        _ => ImageError::Read { path, why },
+        UnexpectedEof | InvalidData | InvalidInput | Other => ImageError::Damaged { path, why: text },
+        _ => ImageError::Read { path, why: text },
     }
 }
 
 /// A file that costs its author as much as its reader: a sparse one could have any length.
 fn with_data(file: File) -> io::Result<File> {
     match consists_of_holes(&file)? {
-        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file")),
+        true => Err(invalid("it is a sparse file")),
         false => Ok(file),
     }
 }
@@ -291,18 +272,15 @@ impl Reader<'_> {
         let mut missing = "it has neither manifest.json nor index.json";
         if let Some(manifest) = self.file("manifest.json")? {
             let manifest = self.json(&manifest, "manifest.json")?;
-            let listed: Vec<_> =
-                manifest.as_array().into_iter().flatten().filter(|i| i["Config"].is_string()).collect();
+            let listed: Vec<_> = elements(&manifest).filter(|image| image["Config"].is_string()).collect();
             if !listed.is_empty() {
                 self.must_be_few(listed.len())?;
                 return listed.into_iter().map(|image| self.of_docker(image)).collect();
             }
             missing = "its manifest.json names no image";
         }
-        let index = self.file("index.json")?;
-        let index = index.ok_or_else(|| self.no_image(missing))?;
-        let index = self.json(&index, "index.json")?;
-        let groups = groups(&index);
+        let index = self.file("index.json")?.ok_or_else(|| self.no_image(missing))?;
+        let groups = groups(&self.json(&index, "index.json")?);
         if groups.is_empty() {
             return Err(self.no_image("its index names no image"));
         }
@@ -312,45 +290,41 @@ impl Reader<'_> {
 
     fn of_docker(&mut self, entry: &Value) -> Result<Image, ImageError> {
         let name = entry["Config"].as_str().unwrap_or_default();
-        let layers = || entry["Layers"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        if layers().chain([name]).any(leads_out) {
+        let texts = |key: &str| elements(&entry[key]).filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
+        let layers = texts("Layers");
+        if layers.iter().map(String::as_str).chain([name]).any(leads_out) {
             return Err(self.no_image("its manifest names a file outside of it"));
         }
-        let config = self.file(name)?;
-        let config = config.ok_or_else(|| self.lacking(LACKS_CONFIG))?;
+        let config = self.file(name)?.ok_or_else(|| self.damaged(LACKS_CONFIG))?;
         let digest = name.rsplit('/').next().unwrap_or(name);
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
-        let mut tags = entry["RepoTags"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
-        let image = self.image((name, &config), tags.next(), layers().map(str::to_owned).collect())?;
+        let mut tags = texts("RepoTags").into_iter();
+        let image = self.image((name, &config), tags.next(), layers)?;
         Ok(Image { other_names: tags.collect(), ..image })
     }
 
     /// The image of these entries of an index that is for this architecture, or else the first one.
-    fn of_index(&mut self, name: Option<String>, entries: Vec<Value>) -> Result<Image, ImageError> {
-        let mut entries = entries;
+    fn of_index(&mut self, name: Option<String>, mut entries: Vec<Value>) -> Result<Image, ImageError> {
         // An index of indexes is one image for several processors.
         for _ in 0..4 {
             let digest = chosen(&entries, self.architecture);
             let digest = digest.ok_or_else(|| self.no_image("its index names no image"))?;
-            let manifest = self.blob(&digest)?;
-            let manifest = manifest.ok_or_else(|| self.lacking("it lacks the manifest that its index names"))?;
+            let manifest = self.blob(&digest, "it lacks the manifest that its index names")?;
             let manifest = self.json(&manifest, &digest)?;
             if let Some(digest) = manifest.pointer("/config/digest").and_then(Value::as_str) {
-                let config = self.blob(digest)?;
-                let config = config.ok_or_else(|| self.lacking(LACKS_CONFIG))?;
+                let config = self.blob(digest, LACKS_CONFIG)?;
                 let layers = self.layers(&manifest)?;
                 return self.image((digest, &config), name, layers);
             }
-            entries = manifest["manifests"].as_array().cloned().unwrap_or_default();
+            entries = elements(&manifest["manifests"]).cloned().collect();
         }
         Err(self.no_image("its indexes lead to no image"))
     }
 
     /// The files of an OCI manifest's layers. Other kinds of content are no layers.
     fn layers(&self, manifest: &Value) -> Result<Vec<String>, ImageError> {
-        let all = manifest["layers"].as_array().into_iter().flatten();
         let is_layer = |layer: &&Value| layer["mediaType"].as_str().is_none_or(|kind| kind.contains("tar"));
-        let digests = all.filter(is_layer).filter_map(|layer| layer["digest"].as_str());
+        let digests = elements(&manifest["layers"]).filter(is_layer).filter_map(|layer| layer["digest"].as_str());
         digests.map(|digest| self.place(digest)).collect()
     }
 
@@ -361,8 +335,8 @@ impl Reader<'_> {
         name: Option<String>,
         layers: Vec<String>,
     ) -> Result<Image, ImageError> {
-        // The ID of an image is the checksum of its configuration.
-        let id = hex(&Sha256::digest(config)).get(..ID).map(str::to_owned);
+        // The ID of an image is the checksum of its configuration, of which engines list so many digits.
+        let id = hex(&Sha256::digest(config)).get(..12).map(str::to_owned);
         if layers.len() > MAX_LAYERS {
             return Err(self.no_image(&format!("one in it has more than {MAX_LAYERS} layers")));
         }
@@ -384,15 +358,13 @@ impl Reader<'_> {
 
     /// A layer, whose content must have this checksum if one is known.
     fn layer(&mut self, layer: String, sum: Option<&str>) -> Result<Rc<Layer>, ImageError> {
-        let read = self.files.layer(&layer)?;
-        let why = match read.unwrap_or_else(|| Err("the archive lacks it".to_owned())) {
+        match self.files.layer(&layer)?.unwrap_or_else(|| Err("the archive lacks it".to_owned())) {
             Ok(found) if sum.is_some_and(|sum| sum != found.sum) => {
-                return Err(ImageError::Damaged { path: self.path.to_owned(), what: layer });
+                Err(self.damaged(format!("{layer} has another checksum")))
             }
-            Ok(found) => return Ok(found),
-            Err(why) => why,
-        };
-        Err(ImageError::Layer { path: self.path.to_owned(), layer, why })
+            Ok(found) => Ok(found),
+            Err(why) => Err(self.damaged(format!("its layer {layer} cannot be read: {why}"))),
+        }
     }
 
     /// A file of a description.
@@ -412,11 +384,11 @@ impl Reader<'_> {
         Err(self.no_image(&format!("it names {images} images, more than the {MAX_IMAGES} that are read")))
     }
 
-    fn blob(&mut self, digest: &str) -> Result<Option<Vec<u8>>, ImageError> {
+    fn blob(&mut self, digest: &str, lacks: &str) -> Result<Vec<u8>, ImageError> {
         let place = self.place(digest)?;
-        let Some(bytes) = self.file(&place)? else { return Ok(None) };
+        let bytes = self.file(&place)?.ok_or_else(|| self.damaged(lacks))?;
         self.verify(&bytes, place.rsplit('/').next().unwrap_or_default())?;
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 
     /// The file with this digest.
@@ -427,25 +399,26 @@ impl Reader<'_> {
 
     /// A file whose name is a checksum has this one.
     fn verify(&self, bytes: &[u8], name: &str) -> Result<(), ImageError> {
-        if is_sum(name) && hex(&Sha256::digest(bytes)) != name {
-            return Err(ImageError::Damaged { path: self.path.to_owned(), what: name.to_owned() });
-        }
-        Ok(())
+        let is_other = is_sum(name) && hex(&Sha256::digest(bytes)) != name;
+        if is_other { Err(self.damaged(format!("{name} has another checksum"))) } else { Ok(()) }
     }
 
     fn json(&self, bytes: &[u8], what: &str) -> Result<Value, ImageError> {
-        let failed = |why| ImageError::NoJson { path: self.path.to_owned(), what: what.to_owned(), why };
-        serde_json::from_slice(bytes).map_err(failed)
+        serde_json::from_slice(bytes).map_err(|why| self.damaged(format!("{what} is no JSON: {why}")))
     }
 
     fn no_image(&self, why: &str) -> ImageError {
         ImageError::NoImage { path: self.path.to_owned(), why: why.to_owned() }
     }
 
-    fn lacking(&self, what: &'static str) -> ImageError {
-        let why = io::Error::new(io::ErrorKind::InvalidData, what);
-        ImageError::CutOff { path: self.path.to_owned(), why }
+    fn damaged(&self, why: impl Into<String>) -> ImageError {
+        ImageError::Damaged { path: self.path.to_owned(), why: why.into() }
     }
+}
+
+/// None if it is no array.
+fn elements(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 const LACKS_CONFIG: &str = "it lacks the configuration that its manifest names";
@@ -461,11 +434,9 @@ fn diff_ids(config: &Value, layers: usize) -> Vec<Option<&str>> {
 fn groups(index: &Value) -> Vec<(Option<String>, Vec<Value>)> {
     let mut groups: Vec<(Option<String>, Vec<Value>)> = Vec::new();
     let mut places: BTreeMap<Option<String>, usize> = BTreeMap::new();
-    for entry in index["manifests"].as_array().into_iter().flatten() {
-        let name = ["io.containerd.image.name", "org.opencontainers.image.ref.name"]
-            .iter()
-            .find_map(|key| entry["annotations"][key].as_str())
-            .map(str::to_owned);
+    for entry in elements(&index["manifests"]) {
+        let names = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
+        let name = names.iter().find_map(|key| entry["annotations"][key].as_str()).map(str::to_owned);
         let is_alone = name.is_none() && entry["platform"]["architecture"].is_null();
         match places.get(&name).filter(|_| !is_alone) {
             Some(at) => groups[*at].1.push(entry.clone()),

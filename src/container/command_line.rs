@@ -1,25 +1,19 @@
 //! Command lines that start a container, read by the rules of the very program: which GPUs they ask for, and everything else in its place.
 
 use super::gpus_value;
-use super::request::{Gpus, Request, capabilities, cdi_name};
+use super::request::{Gpus, Request, Unreadable, capabilities, cdi_name};
 use super::shell_words::{Word, is_variable, written};
-use super::unreadable::Unreadable;
 
-/// A program that starts containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
     /// The wrapper that NVIDIA replaced, whose variable is `NV_GPU`.
     NvidiaDocker,
-    /// Docker.
     Docker,
-    /// Podman.
     Podman,
 }
 
 /// A command line: its request for GPUs, and the rest. No text of the input is in what is said of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The program.
     pub engine: Engine,
     /// The words before the program: `sudo -E`.
     sudo: Vec<String>,
@@ -31,7 +25,6 @@ pub struct CommandLine {
     pub image: Option<String>,
     /// Why only the request can be printed.
     pub request_only: Option<&'static str>,
-    /// The request.
     pub request: Request,
     /// The name of the form in which it was made.
     pub from: &'static str,
@@ -46,11 +39,8 @@ impl CommandLine {
     }
 }
 
-/// Reads the words of a command line.
-///
-/// # Errors
-///
-/// If it starts no container, asks for no GPU, or asks in a way whose meaning is not certain.
+/// Reads the words of a command line. An error if it starts no container, asks for no GPU, or asks in a way whose meaning is not
+/// certain.
 pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable> {
     let (sudo, variables, rest) = beginning(words);
     let (program, rest) = rest.split_first().ok_or_else(|| Unreadable::new("there is no command line").hint(HOW))?;
@@ -71,15 +61,16 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable
     };
     let texts = |words: &[Word]| words.iter().map(|word| word.text.clone()).collect::<Vec<_>>();
     let (verb, rest) = rest.split_at(verbs);
-    let (ways, kept, place, at) = options(rest, engine, &variables)?;
-    let (front, back) = kept.split_at(place);
-    let (image, arguments) = (rest.get(at), rest.get(at + 1..).unwrap_or_default());
+    let options = Options::read(rest, engine, &variables)?;
+    let (front, back) = options.kept.split_at(options.place.unwrap_or(0));
+    let image_on = &rest[options.count..];
+    let (image, arguments) = (image_on.first(), image_on.get(1..).unwrap_or_default());
     let is_literal = rest.iter().all(|word| word.is_literal);
     let mut line = CommandLine {
         engine,
         sudo: texts(sudo),
-        front: [&texts(verb), front].concat(),
-        back: [back, &texts(&rest[at..])].concat(),
+        front: [&texts(verb)[..], front].concat(),
+        back: [back, &texts(image_on)].concat(),
         image: image.filter(|image| image.is_literal && is_reference(&image.text)).map(|image| image.text.clone()),
         request_only: None,
         request: Request { gpus: Gpus::All, capabilities: None },
@@ -92,23 +83,22 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable
         _ if !is_literal => {
             Some("a shell expands a part of it: $, backquotes, patterns, braces, ~ or ! outside of single quotes")
         }
-        _ if ways.has_odd_variable => Some("it sets a variable whose name is not a name for a shell"),
+        _ if options.has_odd_variable => Some("it sets a variable whose name is not a name for a shell"),
         _ if line.image.is_some() => None,
         Some(_) => Some("the word in the place of the image is not the reference of an image"),
         None => Some("it names no image"),
     };
-    let is_typographic = |image: &&Word| image.text.starts_with(|c| ('\u{2010}'..='\u{201d}').contains(&c));
-    if image.is_some_and(|image| is_typographic(&image)) {
+    if image.is_some_and(|image| image.text.starts_with(|c| ('\u{2010}'..='\u{201d}').contains(&c))) {
         return Err(Unreadable::new("an option begins with a typographic dash or quote, which a web page made")
             .hint("use the hyphens and quotes of the keyboard: --gpus"));
     }
-    let chosen = chosen(engine, &ways, &variables, &mut line.notes)?;
+    let chosen = options.chosen(engine, &variables, &mut line.notes)?;
     if image.is_some_and(|image| !image.is_literal && (chosen.is_none() || arguments.iter().any(asks))) {
-        let says =
-            "the shell expands a word in the place of the image, which may have options, so the GPUs are not known";
-        return Err(Unreadable::new(says).hint("write the options and the image themselves"));
+        let says = "the shell expands a word in the place of the image, which may have options";
+        return Err(Unreadable::new(format!("{says}, so the GPUs are not known"))
+            .hint("write the options and the image themselves"));
     }
-    let Some((request, from)) = chosen else { return Err(asks_for_none(&line, arguments, &ways)) };
+    let Some((request, from)) = chosen else { return Err(asks_for_none(&line, arguments, &options)) };
     (line.request, line.from) = (request, from);
     Ok(line)
 }
@@ -164,12 +154,8 @@ struct Flag<'a> {
 fn flag(words: &[Word], engine: Engine) -> Result<Flag<'_>, Unreadable> {
     let text = words[0].text.as_str();
     let unknown = || {
-        let is_meant = text.contains("gpu");
-        Unreadable::new(format!("{text:?} is not an option")).hint(if is_meant {
-            "the option is spelled --gpus: --gpus all"
-        } else {
-            HOW
-        })
+        let hint = if text.contains("gpu") { "the option is spelled --gpus: --gpus all" } else { HOW };
+        Unreadable::new(format!("{text:?} is not an option")).hint(hint)
     };
     let (name, inline, takes_value, cluster) = if let Some(long) = text.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
@@ -202,9 +188,9 @@ fn flag(words: &[Word], engine: Engine) -> Result<Flag<'_>, Unreadable> {
     Ok(Flag { name, value: value.filter(|_| takes_value), cluster, words })
 }
 
-/// What the options ask for, one field for each way of asking.
+/// What the options ask for, one field for each way of asking, and the others.
 #[derive(Default)]
-struct Ways {
+struct Options {
     gpus: Vec<String>,
     devices: Vec<String>,
     visible: Option<String>,
@@ -214,31 +200,12 @@ struct Ways {
     has_odd_variable: bool,
     /// A variable whose name the shell expands.
     has_unknown_variable: bool,
-}
-
-/// What the options ask for, the other options, the place of the request among them, and how many words they are.
-fn options(
-    words: &[Word],
-    engine: Engine,
-    variables: &[Variable<'_>],
-) -> Result<(Ways, Vec<String>, usize, usize), Unreadable> {
-    let (mut ways, mut kept, mut place, mut at) = (Ways::default(), Vec::new(), None, 0);
-    while let Some(word) = words.get(at).filter(|word| word.text.starts_with('-') && word.text.len() > 1) {
-        if word.text == "--" {
-            kept.push(word.text.clone());
-            at += 1;
-            break;
-        }
-        let flag = flag(&words[at..], engine)?;
-        at += flag.words.len();
-        if takes(&flag, engine, variables, &mut ways)? {
-            place.get_or_insert(kept.len());
-            kept.extend(flag.cluster);
-        } else {
-            kept.extend(flag.words.iter().map(|word| word.text.clone()));
-        }
-    }
-    Ok((ways, kept, place.unwrap_or(0), at))
+    /// The words of the other options.
+    kept: Vec<String>,
+    /// Where the first part of the request is among them.
+    place: Option<usize>,
+    /// How many words all options are.
+    count: usize,
 }
 
 fn expanded(what: &str) -> Unreadable {
@@ -246,62 +213,155 @@ fn expanded(what: &str) -> Unreadable {
         .hint("write the value itself")
 }
 
-/// Whether an option is a part of the request.
-fn takes(flag: &Flag<'_>, engine: Engine, variables: &[Variable<'_>], ways: &mut Ways) -> Result<bool, Unreadable> {
-    let is_literal = flag.words.iter().all(|word| word.is_literal);
-    let known = |what: &str| if is_literal { Ok(true) } else { Err(expanded(what)) };
-    let Some(value) = flag.value else { return Ok(false) };
-    match flag.name.as_str() {
-        "--gpus" => {
-            ways.gpus.push(value.to_owned());
-            known("--gpus")
-        }
-        "--runtime" if !is_literal => Err(expanded("--runtime")),
-        "--runtime" => {
-            let name = value.rsplit('/').next().unwrap_or(value);
-            ways.has_runtime = name == "nvidia" || name.starts_with("nvidia-");
-            Ok(ways.has_runtime)
-        }
-        "--device" => {
-            let devices: Vec<_> = if engine == Engine::Podman { value.split(',').collect() } else { vec![value] };
-            let names: Vec<_> = devices.iter().filter_map(|device| cdi_name(device)).collect();
-            if names.is_empty() {
-                return Ok(false);
+impl Options {
+    fn read(words: &[Word], engine: Engine, variables: &[Variable<'_>]) -> Result<Self, Unreadable> {
+        let mut all = Self::default();
+        while let Some(word) = words.get(all.count).filter(|word| word.text.starts_with('-') && word.text.len() > 1) {
+            if word.text == "--" {
+                all.kept.push(word.text.clone());
+                all.count += 1;
+                break;
             }
-            if names.len() < devices.len() {
-                return Err(Unreadable::new(
-                    "--device lists GPUs of NVIDIA's and other devices: name each with its own --device",
-                ));
+            let flag = flag(&words[all.count..], engine)?;
+            all.count += flag.words.len();
+            if all.takes(&flag, engine, variables)? {
+                all.place.get_or_insert(all.kept.len());
+                all.kept.extend(flag.cluster);
+            } else {
+                all.kept.extend(flag.words.iter().map(|word| word.text.clone()));
             }
-            ways.devices.extend(names.into_iter().map(str::to_owned));
-            known("--device")
         }
-        "--env-file" => {
-            ways.has_variable_file = true;
-            Ok(false)
-        }
-        "--env" => {
-            let (name, text) = value.split_once('=').map_or((value, None), |(name, text)| (name, Some(text)));
-            let is_request = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"].contains(&name);
-            if !is_request {
-                ways.has_odd_variable |= !is_variable(name);
-                ways.has_unknown_variable |= !is_variable(name) && !is_literal;
-                return Ok(false);
+        Ok(all)
+    }
+
+    /// Whether an option is a part of the request.
+    fn takes(&mut self, flag: &Flag<'_>, engine: Engine, variables: &[Variable<'_>]) -> Result<bool, Unreadable> {
+        let is_literal = flag.words.iter().all(|word| word.is_literal);
+        let Some(value) = flag.value else { return Ok(false) };
+        let mut what = flag.name.as_str();
+        let is_request = match what {
+            "--gpus" => {
+                self.gpus.push(value.to_owned());
+                true
             }
-            // Without a value it has that of the shell.
-            let text = match (text, variables.iter().rfind(|(set, _)| *set == name)) {
-                (Some(text), _) => text,
-                (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
-                (None, None) => {
-                    let says = format!("the value of {name} is not known: the option takes it from the shell");
-                    return Err(Unreadable::new(says).hint(format!("write it: -e {name}=all")));
+            "--runtime" => {
+                let name = value.rsplit('/').next().unwrap_or(value);
+                self.has_runtime = name == "nvidia" || name.starts_with("nvidia-");
+                self.has_runtime || !is_literal
+            }
+            "--device" => {
+                let devices: Vec<_> = if engine == Engine::Podman { value.split(',').collect() } else { vec![value] };
+                let names: Vec<_> = devices.iter().filter_map(|device| cdi_name(device)).map(str::to_owned).collect();
+                if !names.is_empty() && names.len() < devices.len() {
+                    let says = "--device lists GPUs of NVIDIA's and other devices: name each with its own --device";
+                    return Err(Unreadable::new(says));
                 }
-            };
-            let way = if name == "NVIDIA_VISIBLE_DEVICES" { &mut ways.visible } else { &mut ways.capabilities };
-            *way = Some(text.to_owned());
-            known(name)
+                let is_request = !names.is_empty();
+                self.devices.extend(names);
+                is_request
+            }
+            "--env-file" => {
+                self.has_variable_file = true;
+                false
+            }
+            "--env" => {
+                let (name, text) = value.split_once('=').map_or((value, None), |(name, text)| (name, Some(text)));
+                let way = match name {
+                    "NVIDIA_VISIBLE_DEVICES" => &mut self.visible,
+                    "NVIDIA_DRIVER_CAPABILITIES" => &mut self.capabilities,
+                    _ => {
+                        self.has_odd_variable |= !is_variable(name);
+                        self.has_unknown_variable |= !is_variable(name) && !is_literal;
+                        return Ok(false);
+                    }
+                };
+                // Without a value it has that of the shell.
+                let text = match (text, variables.iter().rfind(|(set, _)| *set == name)) {
+                    (Some(text), _) => text,
+                    (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
+                    (None, None) => {
+                        let says = format!("the value of {name} is not known: the option takes it from the shell");
+                        return Err(Unreadable::new(says).hint(format!("write it: -e {name}=all")));
+                    }
+                };
+                *way = Some(text.to_owned());
+                what = name;
+                true
+            }
+            _ => false,
+        };
+        if is_request && !is_literal { Err(expanded(what)) } else { Ok(is_request) }
+    }
+
+    /// The request, and the name of its form.
+    fn chosen(
+        &self,
+        engine: Engine,
+        variables: &[Variable<'_>],
+        notes: &mut Vec<&'static str>,
+    ) -> Result<Option<(Request, &'static str)>, Unreadable> {
+        let form = |of_docker| match engine {
+            Engine::NvidiaDocker => "nvidia-docker",
+            Engine::Podman => "podman",
+            Engine::Docker => of_docker,
+        };
+        let capabilities = self.capabilities.as_deref().map(capabilities).transpose()?.flatten();
+        let nv_gpu = variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""));
+        let has_names = !self.gpus.is_empty() || !self.devices.is_empty();
+        if nv_gpu.is_some() && (engine != Engine::NvidiaDocker || has_names) {
+            notes.push("NV_GPU has no effect here: only nvidia-docker reads it, and only without --gpus and --device");
         }
-        _ => Ok(false),
+        if has_names && self.visible.is_some() {
+            notes.push("NVIDIA_VISIBLE_DEVICES has no effect beside --gpus and CDI devices, and is left out");
+        }
+        match (self.gpus.as_slice(), self.devices.as_slice()) {
+            ([], []) => {}
+            ([value], []) if engine != Engine::Podman => {
+                let value = gpus_value::docker(value)?;
+                notes.extend(value.note);
+                let capabilities = value.capabilities.or(capabilities);
+                return Ok(value.gpus.map(|gpus| (Request { gpus, capabilities }, form("docker"))));
+            }
+            (values, devices) if engine == Engine::Podman || values.is_empty() => {
+                notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
+                let mut names = devices.to_vec();
+                for value in values {
+                    names.extend(gpus_value::podman(value)?);
+                }
+                let gpus = Gpus::from_names(names.iter().map(String::as_str))?;
+                return Ok((!names.is_empty()).then(|| (Request { gpus, capabilities }, form("cdi"))));
+            }
+            _ => {
+                let says = "the command line asks for GPUs twice: give one --gpus, or CDI devices alone";
+                return Err(Unreadable::new(says));
+            }
+        }
+        let has_runtime = self.has_runtime || engine == Engine::NvidiaDocker;
+        let visible = match nv_gpu.filter(|_| engine == Engine::NvidiaDocker) {
+            // The older wrapper passed several GPUs with blanks between them, too.
+            Some((_, value)) => Some(value.ok_or_else(|| expanded("NV_GPU"))?.replace(' ', ",")),
+            None => self.visible.clone(),
+        };
+        if (has_runtime || visible.is_some()) && self.has_unknown_variable {
+            return Err(expanded("a variable's name (-e)"));
+        }
+        let gpus = match visible {
+            Some(visible) => {
+                let note = "without --runtime=nvidia the variable has an effect only if nvidia is the default runtime";
+                notes.extend((!has_runtime).then_some(note));
+                Gpus::from_variable(&visible)?
+            }
+            None if has_runtime => {
+                notes.push(
+                    "the command line names no GPUs, so the image does: the CUDA images of NVIDIA ask for all of them",
+                );
+                let note = "the file of --env-file is not read: NVIDIA_VISIBLE_DEVICES in it would choose the GPUs";
+                notes.extend(self.has_variable_file.then_some(note));
+                Some(Gpus::All)
+            }
+            None => None,
+        };
+        Ok(gpus.map(|gpus| (Request { gpus, capabilities }, form("runtime"))))
     }
 }
 
@@ -320,82 +380,9 @@ fn asks(word: &Word) -> bool {
         .any(|part| word.text.starts_with(part))
 }
 
-/// The request, and the name of its form.
-fn chosen(
-    engine: Engine,
-    ways: &Ways,
-    variables: &[Variable<'_>],
-    notes: &mut Vec<&'static str>,
-) -> Result<Option<(Request, &'static str)>, Unreadable> {
-    let form = |of_docker| match engine {
-        Engine::NvidiaDocker => "nvidia-docker",
-        Engine::Podman => "podman",
-        Engine::Docker => of_docker,
-    };
-    let capabilities = ways.capabilities.as_deref().map(capabilities).transpose()?.flatten();
-    let request = |gpus: Gpus| Request { gpus, capabilities: capabilities.clone() };
-    let nv_gpu = variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""));
-    let has_names = !ways.gpus.is_empty() || !ways.devices.is_empty();
-    if nv_gpu.is_some() && (engine != Engine::NvidiaDocker || has_names) {
-        notes.push("NV_GPU has no effect here: only nvidia-docker reads it, and only without --gpus and --device");
-    }
-    if has_names && ways.visible.is_some() {
-        notes.push("NVIDIA_VISIBLE_DEVICES has no effect beside --gpus and CDI devices, and is left out");
-    }
-    match (ways.gpus.as_slice(), ways.devices.as_slice()) {
-        ([], []) => {}
-        ([value], []) if engine != Engine::Podman => {
-            let value = gpus_value::docker(value)?;
-            notes.extend(value.note);
-            let request = |gpus| Request { gpus, capabilities: value.capabilities.or(capabilities) };
-            return Ok(value.gpus.map(|gpus| (request(gpus), form("docker"))));
-        }
-        (values, devices) if engine == Engine::Podman || values.is_empty() => {
-            notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
-            let mut names = devices.to_vec();
-            for value in values {
-                names.extend(gpus_value::podman(value)?);
-            }
-            let gpus = Gpus::from_names(names.iter().map(String::as_str))?;
-            return Ok((!names.is_empty()).then(|| (request(gpus), form("cdi"))));
-        }
-        _ => {
-            return Err(Unreadable::new("the command line asks for GPUs twice: give one --gpus, or CDI devices alone"));
-        }
-    }
-    let has_runtime = ways.has_runtime || engine == Engine::NvidiaDocker;
-    let visible = match nv_gpu.filter(|_| engine == Engine::NvidiaDocker) {
-        // The older wrapper passed several GPUs with blanks between them, too.
-        Some((_, value)) => Some(value.ok_or_else(|| expanded("NV_GPU"))?.replace(' ', ",")),
-        None => ways.visible.clone(),
-    };
-    if (has_runtime || visible.is_some()) && ways.has_unknown_variable {
-        return Err(expanded("a variable's name (-e)"));
-    }
-    let gpus = match visible {
-        Some(visible) => {
-            if !has_runtime {
-                notes.push("without --runtime=nvidia the variable has an effect only if nvidia is the default runtime");
-            }
-            Gpus::from_variable(&visible)?
-        }
-        None if has_runtime => {
-            notes.push(
-                "the command line names no GPUs, so the image does: the CUDA images of NVIDIA ask for all of them",
-            );
-            if ways.has_variable_file {
-                notes.push("the file of --env-file is not read: NVIDIA_VISIBLE_DEVICES in it would choose the GPUs");
-            }
-            Some(Gpus::All)
-        }
-        None => None,
-    };
-    Ok(gpus.map(|gpus| (request(gpus), form("runtime"))))
-}
-
-fn asks_for_none(line: &CommandLine, behind: &[Word], ways: &Ways) -> Unreadable {
+fn asks_for_none(line: &CommandLine, behind: &[Word], options: &Options) -> Unreadable {
     let hint = match () {
-        () if !ways.gpus.is_empty() => "--gpus 0 is a number of GPUs; the one with the index 0 is --gpus device=0",
+        () if !options.gpus.is_empty() => "--gpus 0 is a number of GPUs; the one with the index 0 is --gpus device=0",
         () if behind.iter().any(asks) => {
             "options after the image are arguments of the container's program: write them before it"
         }

@@ -1,12 +1,10 @@
 //! Whether a host runs an image.
 
-use super::driver_change::Obstacle;
 use super::host::Host;
 use super::image::Image;
-use super::judgement::{ImageAnswer, Judgement};
+use super::judgement::{ImageAnswer, Judgement, Met};
 use super::needs::Needs;
 use super::on_driver::on_driver;
-use super::requirement::Met;
 use super::support::targeted_seen;
 use crate::compat::Database;
 use crate::text::quoted;
@@ -55,8 +53,7 @@ pub struct CheckedImage {
 pub fn check<'a>(name: &str, images: &'a [Image], host: &Host, database: &Database) -> Checked {
     // One of several without a name goes by its ID.
     let id = |image: &'a Image| image.id.as_deref().filter(|_| images.len() > 1);
-    let images = images.iter().map(|image| checked(id(image).unwrap_or(name), image, host, database));
-    let images: Vec<_> = images.collect();
+    let images: Vec<_> = images.iter().map(|image| checked(id(image).unwrap_or(name), image, host, database)).collect();
     Checked {
         schema: "gpusetup.container-check/1",
         answer: images.iter().map(|image| image.answer).max().unwrap_or(ImageAnswer::Unknown),
@@ -69,6 +66,8 @@ fn checked(name: &str, image: &Image, host: &Host, database: &Database) -> Check
     let needs = Needs::of(image, database);
     let name = image.name.as_deref().unwrap_or(name);
     let judgement = judged(name, image, &needs, host, database);
+    // Those by which an image refuses drivers and GPUs.
+    let is_requirement = |name: &str| name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE";
     let shown = image.variables.iter().filter(|(name, _)| is_requirement(name));
     CheckedImage {
         image: name.to_owned(),
@@ -82,34 +81,26 @@ fn checked(name: &str, image: &Image, host: &Host, database: &Database) -> Check
     }
 }
 
-/// Whether a variable is one by which an image refuses drivers and GPUs.
-fn is_requirement(name: &str) -> bool {
-    name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE"
-}
-
 fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Database) -> Judgement {
     if let Some(judgement) = other_processors(name, image, host) {
         return judgement;
     }
     if let Some(jetpack) = image.variables.get("NVIDIA_REQUIRE_JETPACK") {
-        let reason = format!("the image is for a Jetson with a certain JetPack: {jetpack}");
-        return Judgement::new(ImageAnswer::Unknown, reason);
+        return Judgement::unknown(format!("the image is for a Jetson with a certain JetPack: {jetpack}"));
     }
     if let (true, Some(text)) = (needs.cuda.is_empty(), &needs.cuda_text) {
-        let configured = needs
-            .configured
-            .as_ref()
-            .map_or(String::new(), |other| format!(", and its configuration says that it has CUDA {}", quoted(other)));
+        let says = |other: &String| format!(", and its configuration says that it has CUDA {}", quoted(other));
+        let configured = needs.configured.as_ref().map(says).unwrap_or_default();
         let reason = match &needs.shown_by {
             Some(file) => format!("{file} is of CUDA {}, which gpusetup does not know{configured}", quoted(text)),
             None => format!("its configuration says that it has CUDA {}, which is no version", quoted(text)),
         };
-        return Judgement::new(ImageAnswer::Unknown, reason);
+        return Judgement::unknown(reason);
     }
     let own_driver = own_driver(image, host);
     if needs.cuda.is_empty() && needs.demands.is_empty() {
         return match own_driver {
-            Some(reason) => Judgement::new(ImageAnswer::Unknown, reason),
+            Some(reason) => Judgement::unknown(reason),
             None => without_cuda(name, image),
         };
     }
@@ -120,12 +111,14 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
         judgement.reasons.push(reason);
     }
     if host.starters.lacks_toolkit {
-        judgement = without_toolkit(judgement, host);
+        let reason = "NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet";
+        judgement.reasons.push(reason.to_owned());
+        let command = host.driver_from.is_none().then(|| "gpusetup plan --profile container-host".to_owned());
+        judgement.commands.extend(command);
     }
     if let Some(file) = &needs.shown_by {
-        judgement
-            .reasons
-            .insert(0, format!("the image has CUDA {}: {file}", needs.cuda_text.as_deref().unwrap_or("?")));
+        let cuda = needs.cuda_text.as_deref().unwrap_or("?");
+        judgement.reasons.insert(0, format!("the image has CUDA {cuda}: {file}"));
     }
     judgement
 }
@@ -143,41 +136,27 @@ fn own_driver(image: &Image, host: &Host) -> Option<String> {
     (!is_hosts).then_some(reason)
 }
 
-/// The judgement where engines cannot give their containers GPUs yet.
-fn without_toolkit(mut judgement: Judgement, host: &Host) -> Judgement {
-    let reason = "NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet";
-    judgement.reasons.push(reason.to_owned());
-    let command = "gpusetup plan --profile container-host".to_owned();
-    if host.driver_from.is_none() { judgement.command(command) } else { judgement }
-}
-
 fn without_driver(needs: &Needs, host: &Host, database: &Database) -> Judgement {
     if host.hides_driver {
         let reason = "a root filesystem of WSL2 does not show the driver, which Windows mounts at every start: name it with \
                       --driver, as nvidia-smi shows it in Windows";
-        return Judgement::new(ImageAnswer::Unknown, reason.to_owned());
+        return Judgement::unknown(reason);
     }
-    let reason = "this host has no NVIDIA driver, which containers use".to_owned();
-    let mut judgement = Judgement::new(ImageAnswer::DoesNotRun, reason);
-    let cuda = needs.cuda.last().copied();
+    let mut judgement = Judgement::new(ImageAnswer::DoesNotRun, "this host has no NVIDIA driver, which containers use");
+    let mut cuda = needs.cuda.last().copied();
     let met = cuda.map(|cuda| targeted_seen(cuda, host, database, &mut judgement.reasons));
-    if met != Some(Met::No) {
-        judgement.add_help(Obstacle::Driver, cuda, None, host, database);
-        return judgement;
+    if met == Some(Met::No) {
+        let runs = |cuda: &CudaVersion| targeted_seen(*cuda, host, database, &mut Vec::new()) != Met::No;
+        let Some(choice) = needs.choices.iter().find(|choice| choice.cuda.iter().any(runs)) else {
+            judgement.add_gpu_help(host, database);
+            return judgement;
+        };
+        judgement.reasons.push(choice.said());
+        cuda = choice.cuda.last().copied();
     }
-    let runs = |cuda: &CudaVersion| targeted_seen(*cuda, host, database, &mut Vec::new()) != Met::No;
-    match needs.choices.iter().find(|choice| choice.cuda.iter().any(runs)) {
-        Some(choice) => {
-            judgement.reasons.push(choice.said());
-            judgement.add_help(Obstacle::Driver, choice.cuda.last().copied(), None, host, database);
-        }
-        None => judgement.add_help(Obstacle::Gpu, cuda, None, host, database),
-    }
+    judgement.add_driver_help(cuda, None, host, database);
     judgement
 }
-
-/// The processors of a host that nothing is known of.
-const USUAL: &str = "amd64";
 
 /// The judgement if it is for another operating system or other processors than the host's.
 fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement> {
@@ -187,7 +166,7 @@ fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement>
     let of_image = image.architecture.as_ref()?;
     let Some(of_host) = &host.architecture else {
         let reason = format!("the image is for {of_image} processors, and those of this host are not known");
-        return (of_image != USUAL).then(|| Judgement::new(ImageAnswer::Unknown, reason));
+        return (of_image != "amd64").then(|| Judgement::unknown(reason));
     };
     if of_image == of_host {
         return None;
@@ -202,16 +181,16 @@ fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement>
 fn without_cuda(name: &str, image: &Image) -> Judgement {
     if let Some(file) = image.contents.as_ref().and_then(|contents| contents.unversioned.as_ref()) {
         let reason = format!("{file} is a library for CUDA, and nothing in the image says for which version");
-        return Judgement::new(ImageAnswer::Unknown, reason);
+        return Judgement::unknown(reason);
     }
     if image.contents.is_some() {
         let reason = "neither its configuration nor the name of a file says that it has CUDA: any driver will do, unless a \
                       program has CUDA linked into it";
-        return Judgement::new(ImageAnswer::NeedsNoCuda, reason.to_owned());
+        return Judgement::new(ImageAnswer::NeedsNoCuda, reason);
     }
     let reason =
         format!("its configuration says nothing of CUDA, and {} does not show its files: check an archive", image.from);
-    Judgement::new(ImageAnswer::Unknown, reason)
+    Judgement::unknown(reason)
         .command(format!("{} save -o image.tar {}", image.from, quoted(name)))
         .command("gpusetup container check image.tar".to_owned())
 }

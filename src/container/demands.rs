@@ -1,9 +1,10 @@
 //! Whether a host meets what an image demands, and whether anything of the host checks that.
 
-use super::host::{Host, HostGpu, Starters, TOOLKIT_CONFIG};
+use super::host::{Host, Starters, TOOLKIT_CONFIG};
+use super::judgement::Met;
 use super::needs::Needs;
-use super::requirement::{self, Condition, Known, Met};
-use crate::compat::Database;
+use super::requirement::{self, Condition, Known};
+use crate::compat::{Card, Database};
 use crate::version::DriverVersion;
 
 /// Whether the demands let the image start: met for each of the GPUs, or checked by nothing.
@@ -54,10 +55,8 @@ fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) 
             (format!("the container toolkit's hook, which {checking} uses here, refuses to start it"), Met::No)
         }
         (false, false) => {
-            let text = format!(
-                "{checking} refuses to start it, by the container toolkit's hook; {others} does not check it, by CDI"
-            );
-            (text, Met::Unknown)
+            let hook = format!("{checking} refuses to start it, by the container toolkit's hook");
+            (format!("{hook}; {others} does not check it, by CDI"), Met::Unknown)
         }
     };
     reasons.push(text);
@@ -78,16 +77,9 @@ fn on_unknown_host(database: &Database) -> String {
 
 fn demanded(needs: &Needs, driver: DriverVersion, host: &Host, database: &Database, reasons: &mut Vec<String>) -> Met {
     let native = database.branch(driver.branch).and_then(|branch| branch.max_cuda);
-    let (cuda, driver) = (native.map(|native| native.series().to_string()), Some(driver.to_string()));
-    let of_gpu = |gpu: &HostGpu| {
-        let arch = gpu.capability.map(|capability| capability.to_string());
-        let known = |brand| Known { cuda: cuda.clone(), driver: driver.clone(), arch: arch.clone(), brand };
-        brands(gpu.line.as_deref()).into_iter().map(known).collect::<Vec<_>>()
-    };
-    let mut hosts: Vec<_> = host.gpus.iter().map(|gpu| (gpu.name.as_str(), of_gpu(gpu))).collect();
-    if hosts.is_empty() {
-        hosts.push(("the GPU", of_gpu(&HostGpu::default())));
-    }
+    let cuda = native.map(|native| native.series().to_string());
+    let unknown = [Card { name: "the GPU".to_owned(), ..Card::default() }];
+    let gpus = if host.gpus.is_empty() { &unknown[..] } else { &host.gpus };
     let mut worst = Met::Yes;
     for (name, text) in &needs.demands {
         let alternatives = match requirement::read(text) {
@@ -97,18 +89,21 @@ fn demanded(needs: &Needs, driver: DriverVersion, host: &Host, database: &Databa
                 return Met::No;
             }
         };
-        for (gpu, known) in &hosts {
-            match on_any_brand(&alternatives, known) {
-                Met::Yes => {}
-                Met::No => {
-                    reasons.push(format!("{gpu} does not meet {name}, which demands {}", shown(&alternatives)));
-                    return Met::No;
-                }
+        for gpu in gpus {
+            let arch = gpu.capability.map(|capability| capability.to_string());
+            let known = Known { cuda: cuda.clone(), driver: Some(driver.to_string()), arch, brand: None };
+            let (gpu, met) = (&gpu.name, on_any_brand(&alternatives, &known, brands(gpu.line.as_deref())));
+            match met {
+                Met::Yes => continue,
+                Met::No => reasons.push(format!("{gpu} does not meet {name}, which demands {}", shown(&alternatives))),
                 Met::Unknown => {
                     let shown = shown(&alternatives);
                     reasons.push(format!("{name} demands {shown}, which depends on what is not known of {gpu}"));
-                    worst = Met::Unknown;
                 }
+            }
+            worst = met;
+            if met == Met::No {
+                return met;
             }
         }
     }
@@ -116,10 +111,13 @@ fn demanded(needs: &Needs, driver: DriverVersion, host: &Host, database: &Databa
 }
 
 /// Whatever brand the driver reports.
-fn on_any_brand(alternatives: &[Vec<Condition>], known: &[Known]) -> Met {
-    let results: Vec<_> = known.iter().map(|known| requirement::met(alternatives, known)).collect();
-    let first = results.first().copied().unwrap_or(Met::Unknown);
-    if results.iter().all(|result| *result == first) { first } else { Met::Unknown }
+fn on_any_brand(alternatives: &[Vec<Condition>], known: &Known, brands: &[&'static str]) -> Met {
+    let on = |brand: &&'static str| requirement::met(alternatives, &Known { brand: Some(brand), ..known.clone() });
+    match (brands.iter().map(on).min(), brands.iter().map(on).max()) {
+        (Some(least), Some(most)) if least == most => least,
+        (Some(_), _) => Met::Unknown,
+        (None, _) => requirement::met(alternatives, known),
+    }
 }
 
 /// The first alternatives: NVIDIA's images have up to a hundred.
@@ -130,16 +128,15 @@ fn shown(alternatives: &[Vec<Condition>]) -> String {
     if more == 0 { first.join(" or ") } else { format!("{} or one of {more} more", first.join(", ")) }
 }
 
-/// The brands that NVML may report for a GPU of this line (`nvmlBrandType_t`): newer drivers call data-centre GPUs `nvidia`, older
-/// ones `tesla`.
-fn brands(line: Option<&str>) -> Vec<Option<&'static str>> {
-    let all: &[&str] = match line {
+/// The brands that NVML may report for a GPU of this line (`nvmlBrandType_t`), if any are known: newer drivers call data-centre GPUs
+/// `nvidia`, older ones `tesla`.
+fn brands(line: Option<&str>) -> &'static [&'static str] {
+    match line {
         Some("Tesla/Data Center") => &["tesla", "nvidia"],
         Some("GeForce") => &["geforce", "geforcertx", "titan", "titanrtx"],
         Some("Quadro/RTX PRO") => &["quadro", "quadrortx", "nvidiartx", "nvidia"],
         Some("NVS") => &["nvs"],
         Some("GRID") => &["grid"],
-        _ => return vec![None],
-    };
-    all.iter().copied().map(Some).collect()
+        _ => &[],
+    }
 }

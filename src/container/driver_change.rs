@@ -6,32 +6,23 @@ use super::support::newest_for;
 use crate::compat::{Database, DriverBranch};
 use crate::version::{CudaVersion, DriverVersion};
 
-/// Why an image does not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The driver does not support a GPU, does not run the CUDA, or is not what the image demands.
-    Driver,
-    /// The CUDA does not support a GPU, whichever driver there is.
-    Gpu,
-}
-
 impl Judgement {
-    /// Says what helps on this host against this obstacle.
-    pub fn add_help(
+    /// Says what helps if the CUDA does not support a GPU, whichever driver there is.
+    pub fn add_gpu_help(&mut self, host: &Host, database: &Database) {
+        self.reasons.push(match newest_for(&host.gpus, database) {
+            Some(newest) => format!("no driver changes that: use an image with CUDA {newest} or older"),
+            None => "no driver changes that: no CUDA supports all of these GPUs".to_owned(),
+        });
+    }
+
+    /// Says what helps if the driver does not support a GPU, does not run the CUDA, or is not what the image demands.
+    pub fn add_driver_help(
         &mut self,
-        obstacle: Obstacle,
         cuda: Option<CudaVersion>,
         driver: Option<DriverVersion>,
         host: &Host,
         database: &Database,
     ) {
-        if obstacle == Obstacle::Gpu {
-            self.reasons.push(match newest_for(&host.gpus, database) {
-                Some(newest) => format!("no driver changes that: use an image with CUDA {newest} or older"),
-                None => "no driver changes that: no CUDA supports all of these GPUs".to_owned(),
-            });
-            return;
-        }
         let fitting = fitting(cuda, host, database);
         let branches = fitting.iter().map(|branch| branch.branch);
         let Some((oldest, newest)) = branches.clone().min().zip(branches.max()) else {
@@ -45,7 +36,7 @@ impl Judgement {
             return;
         };
         let is_too_new = driver.is_some_and(|driver| driver.branch > newest);
-        let text = match (is_too_new, runs_natively(cuda, database.branch(oldest))) {
+        let text = match (is_too_new, database.branch(oldest).is_some_and(|branch| runs_natively(branch, cuda))) {
             (true, _) => format!("it needs a driver of branch {newest} or older"),
             (false, true) => format!("a driver of branch {oldest} or newer runs it natively"),
             (false, false) => format!("it needs a driver of branch {oldest} or newer"),
@@ -73,19 +64,17 @@ fn served<'a>(host: &'a Host, database: &'a Database) -> impl Iterator<Item = &'
     database.driver_branches.iter().filter(serves)
 }
 
-/// Whether a branch has a CUDA in an image, or a newer one.
-fn runs_natively(cuda: Option<CudaVersion>, branch: Option<&DriverBranch>) -> bool {
-    let native = branch.and_then(|branch| branch.max_cuda);
-    cuda.zip(native).is_some_and(|(cuda, native)| cuda.series() <= native.series())
-}
-
 /// Those that run the CUDA, too: natively if there is one, else by minor-version compatibility.
 fn fitting<'a>(cuda: Option<CudaVersion>, host: &'a Host, database: &'a Database) -> Vec<&'a DriverBranch> {
-    let runs = |branch: &&DriverBranch| cuda.is_none() || runs_natively(cuda, Some(*branch));
-    let natively: Vec<_> = served(host, database).filter(runs).collect();
+    let natively: Vec<_> =
+        served(host, database).filter(|branch| cuda.is_none() || runs_natively(branch, cuda)).collect();
     if !natively.is_empty() {
         return natively;
     }
     let minimum = cuda.and_then(|cuda| database.oldest_driver(cuda)).map(|driver| driver.branch);
     served(host, database).filter(|branch| minimum.is_some_and(|minimum| branch.branch >= minimum)).collect()
+}
+
+fn runs_natively(branch: &DriverBranch, cuda: Option<CudaVersion>) -> bool {
+    cuda.and_then(|cuda| branch.is_native(cuda)).unwrap_or(false)
 }

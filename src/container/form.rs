@@ -61,21 +61,16 @@ pub struct Written {
     pub notes: Vec<String>,
 }
 
-/// Writes a request.
 pub fn write(line: &CommandLine, form: Form) -> Written {
     let mut written = Written { form, text: None, differences: Vec::new(), notes: Vec::new() };
     let image = scalar(line.image.as_deref().unwrap_or("IMAGE"));
     let text = match form {
-        Form::Compose => compose(&image, &line.request, &mut written),
+        Form::Compose => compose(&image, &line.request),
         Form::Kubernetes => kubernetes(&image, &line.request, &mut written),
-        _ => {
-            let program = if form == Form::Podman { "podman" } else { "docker" };
-            let options = options(&line.request, &mut written);
-            match line.request_only {
-                Some(_) => options.map(|options| shell_line(&options)),
-                None => options.map(|options| line.with(program, &options)),
-            }
-        }
+        _ => options(&line.request, &mut written).map(|options| match line.request_only {
+            Some(_) => shell_line(&options),
+            None => line.with(if form == Form::Podman { "podman" } else { "docker" }, &options),
+        }),
     };
     let is_changed = (line.engine == Engine::Podman) != (form == Form::Podman) && line.request_only.is_none();
     let first = line.image.as_ref().and_then(|image| image.split_once('/'));
@@ -88,8 +83,18 @@ pub fn write(line: &CommandLine, form: Form) -> Written {
         ),
         _ => is_changed.then_some("Docker refuses options that only Podman has"),
     };
-    if text.is_some() {
-        written.notes.extend(note.map(str::to_owned));
+    let lacks = match form {
+        Form::Docker => "--gpus has no word",
+        Form::Cdi | Form::Podman => "CDI has no device",
+        Form::Compose => "a reservation has no word",
+        Form::Runtime | Form::Kubernetes => "Kubernetes has no word",
+    };
+    match &text {
+        Some(_) => written.notes.extend(note.map(str::to_owned)),
+        None if line.request.gpus == Gpus::DriverOnly => {
+            written.differs(format!("{lacks} for the driver without a GPU"));
+        }
+        None => {}
     }
     Written { text, ..written }
 }
@@ -102,40 +107,29 @@ impl Written {
 
 /// The options that ask for GPUs. None if the form has none.
 fn options(request: &Request, written: &mut Written) -> Option<Vec<String>> {
+    if matches!(written.form, Form::Cdi | Form::Podman) {
+        return cdi(request, written);
+    }
     let capabilities = request.capabilities.as_deref().unwrap_or_default();
     let as_variable = !capabilities.is_empty() && (written.form == Form::Runtime || !are_dockers(request));
-    let names = match written.form {
-        Form::Docker => None,
-        _ => names(&request.gpus, written),
+    let mut options = if written.form == Form::Docker {
+        let value = gpus_value::written(&request.gpus, if as_variable { &[] } else { capabilities })?;
+        vec!["--gpus".to_owned(), value]
+    } else {
+        let visible = names(&request.gpus, written).map_or_else(|| "none".to_owned(), |names| names.join(","));
+        vec!["--runtime=nvidia".to_owned(), "-e".to_owned(), format!("NVIDIA_VISIBLE_DEVICES={visible}")]
     };
-    let mut options = match (written.form, names) {
-        (Form::Docker, _) => {
-            let value = gpus_value::written(&request.gpus, if as_variable { &[] } else { capabilities });
-            value.map(|value| vec!["--gpus".to_owned(), value])
-        }
-        (Form::Runtime, names) => {
-            let visible = names.map_or_else(|| "none".to_owned(), |names| names.join(","));
-            Some(vec!["--runtime=nvidia".to_owned(), "-e".to_owned(), format!("NVIDIA_VISIBLE_DEVICES={visible}")])
-        }
-        (_, names) => return cdi(names, request, written),
-    };
-    if options.is_none() {
-        written.differs("--gpus has no word for the driver without a GPU");
-    }
-    if let Some(options) = options.as_mut().filter(|_| as_variable) {
+    if as_variable {
         options.extend(["-e".to_owned(), format!("NVIDIA_DRIVER_CAPABILITIES={}", capabilities.join(","))]);
     }
-    options
+    Some(options)
 }
 
 /// nvidia-ctk names CDI devices by their indexes and whole UUIDs (`--device-name-strategy` of `nvidia-ctk cdi generate`), and CDI has no
 /// names with a slash.
-fn cdi(names: Option<Vec<String>>, request: &Request, written: &mut Written) -> Option<Vec<String>> {
+fn cdi(request: &Request, written: &mut Written) -> Option<Vec<String>> {
     const UUID: usize = "b8ea3855-276c-c9cb-b366-c6fa655957c5".len();
-    let Some(names) = names else {
-        written.differs("CDI has no device for the driver without a GPU");
-        return None;
-    };
+    let names = names(&request.gpus, written)?;
     let is_device = |name: &&String| name.split_once('-').is_none_or(|(_, id)| id.len() == UUID && !id.contains('/'));
     if let Some(name) = names.iter().find(|name| !is_device(name)) {
         written.differs(format!(
@@ -175,17 +169,14 @@ fn names(gpus: &Gpus, written: &mut Written) -> Option<Vec<String>> {
     }
 }
 
-fn compose(image: &str, request: &Request, written: &mut Written) -> Option<String> {
+fn compose(image: &str, request: &Request) -> Option<String> {
     let which = match &request.gpus {
-        Gpus::All => "count: all".to_owned(),
         Gpus::Count(count) => format!("count: {count}"),
         Gpus::Devices(devices) => {
             format!("device_ids: [{}]", devices.iter().map(|id| text_scalar(id)).collect::<Vec<_>>().join(", "))
         }
-        Gpus::DriverOnly => {
-            written.differs("a reservation has no word for the driver without a GPU");
-            return None;
-        }
+        Gpus::All => "count: all".to_owned(),
+        Gpus::DriverOnly => return None,
     };
     let named = request.capabilities.iter().flatten().filter(|_| are_dockers(request));
     let capabilities: Vec<_> = ["gpu"].into_iter().chain(named.map(String::as_str)).map(scalar).collect();
@@ -204,6 +195,7 @@ fn compose(image: &str, request: &Request, written: &mut Written) -> Option<Stri
 fn kubernetes(image: &str, request: &Request, written: &mut Written) -> Option<String> {
     let count = match &request.gpus {
         Gpus::Count(count) => count.to_string(),
+        Gpus::DriverOnly => return None,
         Gpus::All => {
             written.differs("Kubernetes has no word for all GPUs: write how many the node has in place of NUMBER");
             "NUMBER".to_owned()
@@ -217,16 +209,10 @@ fn kubernetes(image: &str, request: &Request, written: &mut Written) -> Option<S
                 .differs(format!("Kubernetes chooses the GPUs: it cannot be asked for {}", request.gpus.described()));
             devices.len().to_string()
         }
-        Gpus::DriverOnly => {
-            written.differs("Kubernetes has no word for the driver without a GPU");
-            return None;
-        }
     };
     let environment = request.capabilities.as_ref().map_or_else(String::new, |names| {
-        format!(
-            "      env:\n        - name: NVIDIA_DRIVER_CAPABILITIES\n          value: {}\n",
-            text_scalar(&names.join(","))
-        )
+        let value = text_scalar(&names.join(","));
+        format!("      env:\n        - name: NVIDIA_DRIVER_CAPABILITIES\n          value: {value}\n")
     });
     written
         .notes

@@ -2,14 +2,10 @@
 //! one field only if it is in double quotes, which the shell must leave alone: `'"device=0,3"'`. Podman's is a list of names of CDI
 //! devices (podman, `StringSliceVar` in cmd/podman/common/create.go).
 
-use super::request::{Gpus, MAX_GPUS, capabilities, cdi_name, is_device};
-use super::unreadable::Unreadable;
+use super::request::{Gpus, MAX_GPUS, Unreadable, capabilities, cdi_name, is_device};
 
-/// How a list is written.
 const LIST: &str = "to name several GPUs, put the list in double quotes inside single ones: --gpus '\"device=0,1\"'";
 
-/// What Docker's value asks for.
-#[derive(Debug, PartialEq, Eq)]
 pub struct GpusValue {
     /// None for a count of zero.
     pub gpus: Option<Gpus>,
@@ -19,11 +15,7 @@ pub struct GpusValue {
     pub note: Option<&'static str>,
 }
 
-/// Reads Docker's value.
-///
-/// # Errors
-///
-/// If Docker refuses it, or asks another driver than NVIDIA's.
+/// Reads Docker's value. An error if Docker refuses it, or asks another driver than NVIDIA's.
 pub fn docker(value: &str) -> Result<GpusValue, Unreadable> {
     if value.contains(['“', '”', '‘', '’']) {
         return Err(Unreadable::new("the value of --gpus has typographic quotes, which a web page made")
@@ -73,11 +65,7 @@ pub fn docker(value: &str) -> Result<GpusValue, Unreadable> {
     Ok(GpusValue { gpus, capabilities, note })
 }
 
-/// The names of the CDI devices in a value of Podman's.
-///
-/// # Errors
-///
-/// If it is not a line of CSV, or NVIDIA's specifications have no such names.
+/// The names of the CDI devices in a value of Podman's, if it is a line of CSV, and NVIDIA's specifications have such names.
 pub fn podman(value: &str) -> Result<Vec<String>, Unreadable> {
     let fields = if value.is_empty() { Vec::new() } else { fields(value)? };
     let name = |field: &String| {

@@ -1,26 +1,23 @@
 //! The host that an image is checked against.
 
 use crate::causes;
-use crate::compat::{Database, EngineForm};
+use crate::compat::{Card, Database, EngineForm};
 use crate::host::{Facts, MachineKind, container_host, has_cdi_specification, refuses_cdi};
 use crate::system::System;
-use crate::version::{ComputeCapability, DriverVersion};
+use crate::version::DriverVersion;
 use toml_edit::DocumentMut;
 
-/// The host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The driver; none if there is none.
     pub driver: Option<HostDriver>,
-    /// The GPUs; none if they are not known.
-    pub gpus: Vec<HostGpu>,
+    /// Empty if they are not known.
+    pub gpus: Vec<Card>,
     /// The processors, as images call them: `amd64`.
     pub architecture: Option<String>,
     /// Its driver cannot be seen: it is a root filesystem of WSL2, in which Windows mounts the driver at every start.
     pub hides_driver: bool,
     /// Where another driver would come from, as an instruction. None if gpusetup can install one.
     pub driver_from: Option<String>,
-    /// How it starts containers.
     pub starters: Starters,
 }
 
@@ -34,7 +31,6 @@ pub fn driver_from(facts: &Facts) -> Option<String> {
     }
 }
 
-/// The driver of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostDriver {
     /// As it was named: a version, or a branch.
@@ -43,52 +39,19 @@ pub struct HostDriver {
     pub releases: Vec<DriverVersion>,
 }
 
-/// A GPU of the host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostGpu {
-    /// Its name.
-    pub name: String,
-    /// The compute capability, if known.
-    pub capability: Option<ComputeCapability>,
-    /// NVIDIA's line that it belongs to, `GeForce`, if known.
-    pub line: Option<String>,
-    /// It belongs to the data-centre line, which forward compatibility is for.
-    pub data_center: bool,
-    /// The oldest driver branch that may support it, if known.
-    pub first_branch: Option<u16>,
-    /// The last driver branch that supports it; none if the newest does.
-    pub last_branch: Option<u16>,
-    /// It is part of a Jetson or another embedded board.
-    pub embedded: bool,
-}
-
-impl HostGpu {
-    /// Whether it belongs to the line of workstations.
-    pub fn is_professional(&self) -> bool {
-        self.line.as_deref() == Some("Quadro/RTX PRO")
-    }
-
-    /// Whether a driver branch is neither too old nor too new for it.
-    pub fn is_served_by(&self, branch: u16) -> bool {
-        self.first_branch.is_none_or(|first| branch >= first) && self.last_branch.is_none_or(|last| branch <= last)
-    }
-}
-
 /// The engines of a host, by whether they check what an image demands (`NVIDIA_REQUIRE_CUDA`). Only the hook of NVIDIA Container
 /// Toolkit does, in its mode `legacy`; what starts containers by a CDI specification does not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Starters {
-    /// Those that start containers through the hook.
+    /// Through the hook.
     pub checking: Vec<String>,
-    /// Those that use CDI.
+    /// By CDI.
     pub not_checking: Vec<String>,
     /// Neither the container toolkit nor a CDI specification is there: no container gets a GPU yet.
     pub lacks_toolkit: bool,
-    /// The toolkit's configuration turns the check off.
     pub ignores_demands: bool,
 }
 
-/// The configuration of the toolkit's hook and runtime.
 pub const TOOLKIT_CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
 
 /// The toolkit's hook: Docker looks for it by this name (moby, daemon/nvidia_linux.go), and the GPU Operator installs it in a

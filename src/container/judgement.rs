@@ -19,10 +19,26 @@ pub enum ImageAnswer {
     DoesNotRun,
 }
 
-/// An answer, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Whether a host meets a condition of an image, the best answer first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Met {
+    Yes,
+    Unknown,
+    No,
+}
+
+impl From<Met> for ImageAnswer {
+    fn from(met: Met) -> Self {
+        match met {
+            Met::Yes => Self::Runs,
+            Met::Unknown => Self::Unknown,
+            Met::No => Self::DoesNotRun,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
 pub struct Judgement {
-    /// The answer.
     pub answer: ImageAnswer,
     /// The facts that decide, in sentences.
     pub reasons: Vec<String>,
@@ -31,12 +47,14 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// With this reason.
-    pub fn new(answer: ImageAnswer, reason: String) -> Self {
-        Self { answer, reasons: vec![reason], commands: Vec::new() }
+    pub fn new(answer: ImageAnswer, reason: impl Into<String>) -> Self {
+        Self { answer, reasons: vec![reason.into()], commands: Vec::new() }
     }
 
-    /// With a command more.
+    pub fn unknown(reason: impl Into<String>) -> Self {
+        Self::new(ImageAnswer::Unknown, reason)
+    }
+
     pub fn command(mut self, command: String) -> Self {
         self.commands.push(command);
         self

@@ -6,23 +6,21 @@ use crate::compat::Database;
 use crate::version::{CudaVersion, DriverVersion};
 use std::collections::BTreeSet;
 
-/// What an image needs.
+#[derive(Default)]
 pub struct Needs {
     /// The CUDA in it: one version, or each that it may be, oldest first. Empty if nothing says that it has CUDA.
     pub cuda: Vec<CudaVersion>,
     /// The same, for people; the configuration's own words where they are no version.
     pub cuda_text: Option<String>,
-    /// What its configuration says of it, for people.
+    /// What its configuration says of it.
     pub configured: Option<String>,
     /// The file that shows its CUDA, if its configuration does not.
     pub shown_by: Option<String>,
     /// Older CUDAs in it that programs may choose instead, the newest first.
     pub choices: Vec<OlderCuda>,
-    /// The libraries of a newer driver in it.
     pub compat: Option<Compat>,
     /// What it demands, by the names of its variables.
     pub demands: Vec<(String, String)>,
-    /// It turns its demands off.
     pub is_disabled: bool,
 }
 
@@ -47,7 +45,6 @@ pub struct Compat {
 }
 
 impl Needs {
-    /// Of this image.
     pub fn of(image: &Image, database: &Database) -> Self {
         let mut demands = demands(image);
         let has_cuda = demands.iter().any(|(name, value)| name == "NVIDIA_REQUIRE_CUDA" && !value.is_empty());
@@ -58,16 +55,7 @@ impl Needs {
         }
         let is_disabled = variable(image, "NVIDIA_DISABLE_REQUIRE")
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
-        let mut needs = Self {
-            cuda: Vec::new(),
-            cuda_text: None,
-            configured: None,
-            shown_by: None,
-            choices: Vec::new(),
-            compat: compat(image),
-            demands,
-            is_disabled,
-        };
+        let mut needs = Self { compat: compat(image), demands, is_disabled, ..Self::default() };
         needs.add_configured(image, database);
         needs.configured = needs.cuda_text.clone();
         needs.add_files(image, database);
@@ -86,35 +74,25 @@ impl Needs {
             let first = self.demands.iter().find(|(name, _)| name == "NVIDIA_REQUIRE_CUDA")?;
             version(first.1.split(' ').next()?.strip_prefix("cuda>=")?)
         };
-        if let Some(major) = named.and_then(|text| text.parse().ok()) {
-            (self.cuda, self.cuda_text) = (of_major(major, database), named.map(str::to_owned));
-            return;
-        }
-        let cuda = named.and_then(version).or_else(demanded);
-        self.cuda_text = named.map(str::to_owned).or_else(|| cuda.map(|cuda| cuda.series().to_string()));
-        self.cuda = cuda.into_iter().collect();
+        let major = named.and_then(|text| text.parse().ok());
+        let exact = named.and_then(version).or_else(demanded).filter(|_| major.is_none());
+        self.cuda = major.map_or_else(|| exact.into_iter().collect(), |major| of_major(major, database));
+        self.cuda_text = named.map(str::to_owned).or_else(|| exact.map(|cuda| cuda.series().to_string()));
     }
 
     /// A CUDA in its files that is newer than what the configuration says: a wheel in an image of an older CUDA.
     fn add_files(&mut self, image: &Image, database: &Database) {
-        let cudas = image.contents.iter().flat_map(|contents| &contents.cudas);
-        let exact = cudas.clone().filter_map(|(cuda, file)| match cuda {
-            NamedCuda::Series(series) => Some((*series, file)),
-            NamedCuda::Major(_) => None,
-        });
-        let major = cudas.filter_map(|(cuda, file)| match cuda {
-            NamedCuda::Major(major) => Some((*major, file)),
-            NamedCuda::Series(_) => None,
-        });
+        let cudas = || image.contents.iter().flat_map(|contents| &contents.cudas);
+        let exact = cudas().filter_map(|(cuda, file)| Some((cuda.series()?, file)));
         let configured = self.cuda.first().map(|cuda| cuda.series());
         if let Some((series, file)) = exact.max().filter(|(series, _)| configured.is_none_or(|other| *series > other)) {
             (self.cuda, self.cuda_text) = (vec![series], Some(series.to_string()));
             self.shown_by = Some(file.clone());
         }
+        let major = cudas().filter(|(cuda, _)| cuda.minor.is_none()).map(|(cuda, file)| (cuda.major, file));
         let known = self.cuda.first().map(|cuda| cuda.major);
         if let Some((major, file)) = major.max().filter(|(major, _)| known.is_none_or(|other| *major > other)) {
-            self.cuda = of_major(major, database);
-            self.cuda_text = Some(major.to_string());
+            (self.cuda, self.cuda_text) = (of_major(major, database), Some(major.to_string()));
             self.shown_by = Some(file.clone());
         }
     }
@@ -122,10 +100,7 @@ impl Needs {
     fn add_choices(&mut self, image: &Image, database: &Database) {
         let Some((contents, newest)) = image.contents.as_ref().zip(self.cuda.first()) else { return };
         let choice = |(cuda, file): (NamedCuda, &str)| OlderCuda {
-            cuda: match cuda {
-                NamedCuda::Series(series) => vec![series],
-                NamedCuda::Major(major) => of_major(major, database),
-            },
+            cuda: cuda.series().map_or_else(|| of_major(cuda.major, database), |series| vec![series]),
             text: cuda.to_string(),
             file: file.to_owned(),
         };
@@ -135,7 +110,6 @@ impl Needs {
 }
 
 impl OlderCuda {
-    /// The fact, in words.
     pub fn said(&self) -> String {
         format!("it also has CUDA {}: {}", self.text, self.file)
     }

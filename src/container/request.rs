@@ -1,6 +1,5 @@
 //! A request for GPUs, as every form means it.
 
-use super::unreadable::Unreadable;
 use serde::Serialize;
 
 /// More GPUs than any host has.
@@ -53,11 +52,7 @@ pub fn is_device(word: &str) -> bool {
 
 impl Gpus {
     /// The value of `NVIDIA_VISIBLE_DEVICES`, whose devices may be CDI names. None if it asks for no GPUs and no driver.
-    ///
-    /// # Errors
-    ///
-    /// If a part of it names no GPU.
-    pub fn from_variable(value: &str) -> Result<Option<Self>, Unreadable> {
+    pub(super) fn from_variable(value: &str) -> Result<Option<Self>, Unreadable> {
         let words: Vec<_> = value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
         match words.as_slice() {
             [] => Ok(None),
@@ -68,11 +63,7 @@ impl Gpus {
     }
 
     /// The devices of these names, each of them once.
-    ///
-    /// # Errors
-    ///
-    /// If one of them names no GPU.
-    pub fn from_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<Self, Unreadable> {
+    pub(super) fn from_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<Self, Unreadable> {
         let mut devices = Vec::new();
         for name in names {
             if name != "all" && !is_device(name) {
@@ -90,7 +81,7 @@ impl Gpus {
     }
 
     /// Whether one of them is a part of a GPU.
-    pub fn has_instance(&self) -> bool {
+    pub(super) fn has_instance(&self) -> bool {
         let Self::Devices(devices) = self else { return false };
         devices.iter().any(|name| name.starts_with("MIG-") || name.contains(':'))
     }
@@ -110,19 +101,14 @@ impl Gpus {
     }
 }
 
-/// The names in a list of driver capabilities; none if it is empty, which is as if it were not there.
-///
-/// # Errors
-///
-/// If the container toolkit does not know one of them.
+/// The names in a list of driver capabilities, all of which the container toolkit knows; none if it is empty, which is as if it were
+/// not there.
 pub fn capabilities(list: &str) -> Result<Option<Vec<String>>, Unreadable> {
     let names: Vec<_> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    if let Some(name) = names.iter().find(|name| !CAPABILITIES.iter().chain(&OF_VARIABLE).any(|known| known == name)) {
-        return Err(Unreadable::new(format!("the NVIDIA driver has no capability {name:?}")).hint(format!(
-            "it has {}, {}",
-            CAPABILITIES.join(", "),
-            OF_VARIABLE.join(", ")
-        )));
+    let known = [&CAPABILITIES[..], &OF_VARIABLE].concat();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        let says = format!("the NVIDIA driver has no capability {name:?}");
+        return Err(Unreadable::new(says).hint(format!("it has {}", known.join(", "))));
     }
     Ok((!names.is_empty()).then_some(names))
 }
@@ -134,4 +120,25 @@ pub fn cdi_name(word: &str) -> Option<&str> {
     let name = word.strip_prefix("nvidia.com/gpu=")?;
     let of_type = |kind: &str| name.strip_prefix(kind).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     Some(of_type("gpu").or_else(|| of_type("mig")).unwrap_or(name))
+}
+
+/// Why a command line cannot be translated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// In a sentence.
+    pub says: String,
+    /// What would help.
+    pub hint: Option<String>,
+    /// A command that would help.
+    pub attempt: Option<String>,
+}
+
+impl Unreadable {
+    pub(super) fn new(says: impl Into<String>) -> Self {
+        Self { says: says.into(), hint: None, attempt: None }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
 }

@@ -2,108 +2,71 @@
 //! of NVIDIA's library for containers (libnvidia-container, src/cli/dsl.c): blanks divide alternatives, commas conditions that hold
 //! together; a condition is a property, one of `= != < <= > >=`, and a value.
 
+use super::judgement::Met;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A property of a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Property {
-    /// The newest CUDA series that the driver runs natively.
-    Cuda,
-    /// The version of the driver.
-    Driver,
-    /// The compute capability of the GPU.
-    Arch,
-    /// The line of the GPU, as the driver calls it: `tesla`, `geforce`, …
-    Brand,
-}
-
 /// A condition: `driver>=470`.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// What is compared.
-    pub property: Property,
-    /// Which results of the comparison are accepted.
+    property: &'static str,
     operator: &'static str,
-    /// What it is compared with.
-    pub value: String,
+    value: String,
 }
-
-/// A part of a requirement that is no condition. The container toolkit refuses the container for it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no condition: the container toolkit refuses it as an invalid expression")]
-pub struct NoCondition(pub String);
 
 /// What is known of a host and one of its GPUs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default)]
 pub struct Known {
-    /// The CUDA series of the driver, `12.4`.
+    /// The newest CUDA series that the driver runs natively, `12.4`.
     pub cuda: Option<String>,
-    /// The driver, `550.54.15`.
+    /// `550.54.15`.
     pub driver: Option<String>,
     /// The compute capability, `8.0`.
     pub arch: Option<String>,
-    /// The brand that the driver reports for the GPU.
+    /// The line of the GPU, as the driver calls it: `tesla`, `geforce`, …
     pub brand: Option<&'static str>,
 }
 
-/// Whether a condition is met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
-    /// It is.
-    Yes,
-    /// It is not.
-    No,
-    /// That depends on what is not known.
-    Unknown,
-}
-
-/// The properties in their order, with their names.
-const PROPERTIES: [(Property, &str); 4] =
-    [(Property::Cuda, "cuda"), (Property::Driver, "driver"), (Property::Arch, "arch"), (Property::Brand, "brand")];
+const PROPERTIES: [&str; 4] = ["cuda", "driver", "arch", "brand"];
 
 const OPERATORS: [&str; 6] = ["=", "!=", "<", "<=", ">", ">="];
 
-/// The alternatives of a requirement, each a list of conditions.
-///
-/// # Errors
-///
-/// If a part of it is no condition.
-pub fn read(text: &str) -> Result<Vec<Vec<Condition>>, NoCondition> {
+/// The alternatives of a requirement, each a list of conditions; or why the container toolkit refuses the container for it.
+pub fn read(text: &str) -> Result<Vec<Vec<Condition>>, String> {
     let alternatives = text.split(' ').filter(|part| !part.is_empty());
+    let condition = |word: &str| {
+        let bad = || format!("{word:?} is no condition: the container toolkit refuses it as an invalid expression");
+        condition(word).ok_or_else(bad)
+    };
     let conditions = |part: &str| part.split(',').filter(|word| !word.is_empty()).map(condition).collect();
     alternatives.map(conditions).collect()
 }
 
-fn condition(word: &str) -> Result<Condition, NoCondition> {
-    let bad = || NoCondition(word.to_owned());
+fn condition(word: &str) -> Option<Condition> {
     let is_sign = |c: char| "<>=!".contains(c);
-    let at = word.find(is_sign).ok_or_else(bad)?;
-    let (name, rest) = word.split_at(at);
-    let end = rest.find(|c| !is_sign(c)).ok_or_else(bad)?;
-    let operator = OPERATORS.into_iter().find(|operator| *operator == &rest[..end]).ok_or_else(bad)?;
-    let named = |(_, known): &(Property, &str)| name.eq_ignore_ascii_case(known);
-    let (property, _) = PROPERTIES.into_iter().find(named).ok_or_else(bad)?;
-    let value = rest[end..].to_owned();
+    let (name, rest) = word.split_at(word.find(is_sign)?);
+    let (sign, value) = rest.split_at(rest.find(|c| !is_sign(c))?);
+    let operator = OPERATORS.into_iter().find(|operator| *operator == sign)?;
+    let property = PROPERTIES.into_iter().find(|property| property.eq_ignore_ascii_case(name))?;
     let is_number =
         value.bytes().all(|b| b.is_ascii_digit() || b == b'.') && value.starts_with(|c: char| c.is_ascii_digit());
-    let fits = if property == Property::Brand { ["=", "!="].contains(&operator) } else { is_number };
-    if fits { Ok(Condition { property, operator, value }) } else { Err(bad()) }
+    let fits = if property == "brand" { ["=", "!="].contains(&operator) } else { is_number };
+    fits.then(|| Condition { property, operator, value: value.to_owned() })
 }
 
 impl Condition {
-    /// Whether a host meets it.
-    pub fn met(&self, known: &Known) -> Met {
-        let version = |have: &Option<String>| Some(self.accepts(compared(have.as_ref()?, &self.value)));
-        let is_met = match self.property {
-            Property::Cuda => version(&known.cuda),
-            Property::Driver => version(&known.driver),
-            Property::Arch => version(&known.arch),
-            Property::Brand => {
-                known.brand.map(|brand| brand.eq_ignore_ascii_case(&self.value) == (self.operator == "="))
-            }
+    fn met(&self, known: &Known) -> Met {
+        let version = |have: &Option<String>| Some(compared(have.as_ref()?, &self.value));
+        let order = match self.property {
+            "cuda" => version(&known.cuda),
+            "driver" => version(&known.driver),
+            "arch" => version(&known.arch),
+            _ => known.brand.map(|brand| brand.cmp(&self.value.to_ascii_lowercase())),
         };
-        is_met.map_or(Met::Unknown, of_bool)
+        match order.map(|order| self.accepts(order)) {
+            Some(true) => Met::Yes,
+            Some(false) => Met::No,
+            None => Met::Unknown,
+        }
     }
 
     fn accepts(&self, order: Ordering) -> bool {
@@ -116,10 +79,6 @@ impl Condition {
             _ => order.is_ge(),
         }
     }
-}
-
-fn of_bool(is_met: bool) -> Met {
-    if is_met { Met::Yes } else { Met::No }
 }
 
 /// Versions by their numbers; zeroes at the end count for nothing.
@@ -136,27 +95,14 @@ fn compared(a: &str, b: &str) -> Ordering {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (_, name) = PROPERTIES[self.property as usize];
-        write!(f, "{name}{}{}", self.operator, self.value)
+        write!(f, "{}{}{}", self.property, self.operator, self.value)
     }
 }
 
 /// Whether a host meets one of the alternatives. No alternatives are met by every host.
 pub fn met(alternatives: &[Vec<Condition>], known: &Known) -> Met {
-    let all = |conditions: &Vec<Condition>| {
-        let results: Vec<_> = conditions.iter().map(|condition| condition.met(known)).collect();
-        match () {
-            () if results.contains(&Met::No) => Met::No,
-            () if results.contains(&Met::Unknown) => Met::Unknown,
-            () => Met::Yes,
-        }
-    };
-    let results: Vec<_> = alternatives.iter().map(all).collect();
-    match () {
-        () if results.is_empty() || results.contains(&Met::Yes) => Met::Yes,
-        () if results.contains(&Met::Unknown) => Met::Unknown,
-        () => Met::No,
-    }
+    let all = |conditions: &Vec<Condition>| conditions.iter().map(|condition| condition.met(known)).max();
+    alternatives.iter().map(|conditions| all(conditions).unwrap_or(Met::Yes)).min().unwrap_or(Met::Yes)
 }
 
 #[cfg(test)]
@@ -172,7 +118,7 @@ mod tests {
     }
 
     fn meets(text: &str, known: &Known) -> Met {
-        met(&read(text).expect("conditions"), known)
+        met(&read(text).unwrap_or_else(|e| panic!("{e}")), known)
     }
 
     #[test]
@@ -201,29 +147,17 @@ mod tests {
         ];
         for (have, operator, wanted, expected) in cases {
             let known = Known { driver: Some(have.to_owned()), ..Known::default() };
-            assert_eq!(
-                meets(&format!("driver{operator}{wanted}"), &known),
-                of_bool(expected),
-                "{have} {operator} {wanted}"
-            );
+            let met = meets(&format!("driver{operator}{wanted}"), &known);
+            assert_eq!(met, if expected { Met::Yes } else { Met::No }, "{have} {operator} {wanted}");
         }
     }
 
     #[test]
     fn what_the_toolkit_refuses_is_refused() {
-        for text in [
-            "cuda",
-            "cuda>=",
-            ">=12",
-            "cuda==12",
-            "cuda>=12.x",
-            "cuda=>12",
-            "os=linux",
-            "brand>tesla",
-            "cuda>=12 driver",
-        ] {
+        let refused = "cuda|cuda>=|>=12|cuda==12|cuda>=12.x|cuda=>12|os=linux|brand>tesla|cuda>=12 driver";
+        for text in refused.split('|') {
             assert!(read(text).is_err(), "{text}");
         }
-        assert_eq!(read("CUDA>=12.4").map(|all| all[0][0].to_string()).as_deref(), Ok("cuda>=12.4"));
+        assert_eq!(read("CUDA>=12.4").map(|all| all[0][0].to_string()), Ok("cuda>=12.4".to_owned()));
     }
 }

@@ -1,13 +1,12 @@
 //! A command line as `sh` and `bash` divide it into words, and words written so that every shell reads them back. Nothing is expanded or
 //! run: a word that a shell would change is marked, and a line whose words are not certain is refused.
 
-use super::unreadable::Unreadable;
+use super::request::Unreadable;
 use crate::text::{is_hidden, quoted};
 
 /// The longest command line, in bytes.
 pub const MAX_LINE: usize = 64 << 10;
 
-/// A word of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// What the program gets; what the shell would expand is as it is written.
@@ -41,11 +40,7 @@ pub fn written(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a command line, and whether it has a comment.
-///
-/// # Errors
-///
-/// If it is more than one command, or its words are not certain.
+/// The words of a command line, and whether it has a comment. An error if it is more than one command, or its words are not certain.
 pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
     if line.len() > MAX_LINE {
         return Err(Unreadable::new(format!("the command line is longer than {MAX_LINE} bytes")));
@@ -105,8 +100,7 @@ impl<'a> Reader<'a> {
             }
             '"' => self.double_quoted()?,
             '\\' => {
-                let next = self.rest[1..].chars().next().ok_or_else(|| unfinished("\\"))?;
-                let text = self.take(1 + next.len_utf8());
+                let text = self.escaped("\\")?;
                 self.push_quoted(&text[1..]);
             }
             '$' | '`' => self.expansion(false)?,
@@ -128,13 +122,12 @@ impl<'a> Reader<'a> {
                     return Ok(());
                 }
                 '\\' => {
-                    let next = self.rest[1..].chars().next().ok_or_else(|| unfinished("\""))?;
-                    let text = self.take(1 + next.len_utf8());
-                    match next {
-                        '\n' => {}
-                        '$' | '`' | '"' | '\\' => self.push(&text[1..], true),
+                    let text = self.escaped("\"")?;
+                    match &text[1..] {
+                        "\n" => {}
+                        "$" | "`" | "\"" | "\\" => self.push(&text[1..], true),
                         // An interactive bash looks for it in its history, and keeps the backslash.
-                        _ => self.push(text, next != '!'),
+                        next => self.push(text, next != "!"),
                     }
                 }
                 '$' | '`' => self.expansion(true)?,
@@ -155,25 +148,24 @@ impl<'a> Reader<'a> {
             (false, Some('{')) => (2, '}'),
             (false, Some('\'' | '"')) if !in_quotes => return Err(uncertain()),
             (false, Some('[' | '\\')) => return Err(uncertain()),
-            (false, Some(c)) if c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c) => {
-                let text = self.take(2);
-                self.push(text, false);
-                return Ok(());
-            }
-            (false, _) => {
-                let text = self.take(1);
-                self.push(text, true);
+            (false, next) => {
+                let is_name = next.is_some_and(|c| c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c));
+                let text = self.take(if is_name { 2 } else { 1 });
+                self.push(text, !is_name);
                 return Ok(());
             }
         };
         let is_simple = |c: char| c.is_ascii_alphanumeric() || " _./:=+,@%-".contains(c);
-        let length = self.rest[begin..].find(|c| !is_simple(c)).unwrap_or(self.rest.len() - begin);
-        if !self.rest[begin + length..].starts_with(end) {
-            return Err(uncertain());
-        }
-        let text = self.take(begin + length + 1);
+        let length = self.rest[begin..].find(|c| !is_simple(c)).filter(|at| self.rest[begin + at..].starts_with(end));
+        let text = self.take(begin + length.ok_or_else(uncertain)? + 1);
         self.push(text, false);
         Ok(())
+    }
+
+    /// A backslash and what it quotes, within something of this kind.
+    fn escaped(&mut self, within: &str) -> Result<&'a str, Unreadable> {
+        let next = self.rest[1..].chars().next().ok_or_else(|| unfinished(within))?;
+        Ok(self.take(1 + next.len_utf8()))
     }
 
     fn take(&mut self, length: usize) -> &'a str {

@@ -1,8 +1,8 @@
 //! Whether a driver and a CUDA support the GPUs of a host.
 
-use super::host::{Host, HostGpu};
-use super::requirement::Met;
-use crate::compat::{Architecture, CudaRelease, Database};
+use super::host::Host;
+use super::judgement::Met;
+use crate::compat::{Architecture, Card, Database, NotTargeted, targets};
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
 /// Whether a CUDA has code for a GPU.
@@ -37,37 +37,32 @@ pub fn targeted(
     database: &Database,
     reasons: &mut Vec<String>,
 ) -> Met {
-    match host.gpus.is_empty() {
-        true => targeted_unseen(cuda, driver, database, reasons),
-        false => targeted_seen(cuda, host, database, reasons),
+    if host.gpus.is_empty() {
+        return targeted_unseen(cuda, driver, database, reasons);
     }
+    targeted_seen(cuda, host, database, reasons)
 }
 
 /// For the GPUs that are known, whatever the driver.
 pub fn targeted_seen(cuda: CudaVersion, host: &Host, database: &Database, reasons: &mut Vec<String>) -> Met {
     let mut result = Met::Yes;
     for gpu in &host.gpus {
-        match of_gpu(cuda, gpu, database) {
-            (Met::No, why) => {
-                reasons.extend(why);
-                return Met::No;
-            }
-            (Met::Unknown, why) => {
-                reasons.extend(why.filter(|why| !reasons.contains(why)));
-                result = Met::Unknown;
-            }
-            (Met::Yes, why) => reasons.extend(why.filter(|why| !reasons.contains(why))),
+        let (met, why) = of_gpu(cuda, gpu, database);
+        reasons.extend(why.filter(|why| !reasons.contains(why)));
+        result = result.max(met);
+        if met == Met::No {
+            break;
         }
     }
     result
 }
 
-fn of_gpu(cuda: CudaVersion, gpu: &HostGpu, database: &Database) -> (Met, Option<String>) {
+fn of_gpu(cuda: CudaVersion, gpu: &Card, database: &Database) -> (Met, Option<String>) {
     let (name, series) = (&gpu.name, cuda.series());
     let Some(capability) = gpu.capability else {
         return (Met::Unknown, Some(format!("the compute capability of {name} is not known")));
     };
-    if gpu.embedded {
+    if gpu.embedded.is_some() {
         let why = format!("{name} is part of a Jetson, whose images are made for its JetPack");
         return (Met::Unknown, Some(why));
     }
@@ -93,14 +88,8 @@ fn of_gpu(cuda: CudaVersion, gpu: &HostGpu, database: &Database) -> (Met, Option
 
 /// For GPUs that are not known: whether the CUDA has code for all that the driver supports.
 fn targeted_unseen(cuda: CudaVersion, driver: DriverVersion, database: &Database, reasons: &mut Vec<String>) -> Met {
-    let is_served = |a: &&Architecture| {
-        a.embedded.is_none()
-            && a.first_driver_branch.is_none_or(|first| driver.branch >= first)
-            && a.last_driver_branch.is_none_or(|last| driver.branch <= last)
-    };
-    let runs = |a: &&Architecture| {
-        matches!(target(cuda.series(), a.compute_capability, database), Target::Yes | Target::Older(_))
-    };
+    let is_served = |a: &&Architecture| a.embedded.is_none() && a.is_served_by(driver.branch);
+    let runs = |a: &&Architecture| runs(cuda.series(), a.compute_capability, database);
     let served: Vec<_> = database.architectures.iter().filter(is_served).collect();
     let running: Vec<_> = served.iter().copied().filter(runs).collect();
     let (Some(first), Some(last)) = (running.first(), running.last()) else { return Met::Unknown };
@@ -117,12 +106,14 @@ fn targeted_unseen(cuda: CudaVersion, driver: DriverVersion, database: &Database
 }
 
 /// The newest CUDA series of the database that has code for every GPU.
-pub fn newest_for(gpus: &[HostGpu], database: &Database) -> Option<CudaVersion> {
-    let runs = |series: CudaVersion, gpu: &HostGpu| {
-        gpu.capability.is_some_and(|c| matches!(target(series, c, database), Target::Yes | Target::Older(_)))
-    };
+pub fn newest_for(gpus: &[Card], database: &Database) -> Option<CudaVersion> {
     let series = database.cuda.iter().map(|release| release.version.series());
+    let runs = |series: CudaVersion, gpu: &Card| gpu.capability.is_some_and(|c| runs(series, c, database));
     series.filter(|series| gpus.iter().all(|gpu| runs(*series, gpu))).max()
+}
+
+fn runs(series: CudaVersion, capability: ComputeCapability, database: &Database) -> bool {
+    matches!(target(series, capability, database), Target::Yes | Target::Older(_))
 }
 
 fn target(series: CudaVersion, capability: ComputeCapability, database: &Database) -> Target {
@@ -141,19 +132,16 @@ fn target(series: CudaVersion, capability: ComputeCapability, database: &Databas
     }
 }
 
-/// By the database's record of the compute capability and of the CUDA release.
 fn listed(series: CudaVersion, capability: ComputeCapability, database: &Database) -> Target {
     let architecture = database.architecture(capability);
-    let first = architecture.and_then(|a| a.first_cuda);
-    let last = architecture.and_then(|a| a.last_cuda);
-    let of_series = |release: &&CudaRelease| release.version.series() == series;
-    let release = database.cuda.iter().find(of_series);
-    let is_below = release.is_some_and(|release| capability < release.lowest_capability);
-    let is_above = release.is_some_and(|release| capability > release.highest_capability);
-    match () {
-        () if is_below || last.is_some_and(|last| series > last.series()) => Target::Dropped(last),
-        () if is_above || first.is_some_and(|first| series < first.series()) => Target::NotYet(first),
-        () => Target::Yes,
+    match targets(series, database.newest_of_series(series), capability, architecture) {
+        Ok(()) => Target::Yes,
+        Err(NotTargeted::BelowLowest(_) | NotTargeted::AfterLast(_)) => {
+            Target::Dropped(architecture.and_then(|a| a.last_cuda))
+        }
+        Err(NotTargeted::AboveHighest(_) | NotTargeted::BeforeFirst(_)) => {
+            Target::NotYet(architecture.and_then(|a| a.first_cuda))
+        }
     }
 }
 
@@ -165,14 +153,15 @@ mod tests {
     #[test]
     fn code_for_an_older_gpu_runs_within_a_major_number_only() {
         let database = &embedded();
-        let of = |cuda: &str, capability: &str| {
-            target(cuda.parse().expect("a CUDA"), capability.parse().expect("a capability"), database)
-        };
-        let version = |text: &str| text.parse().ok();
-        assert_eq!(of("12.9", "7.0"), Target::Yes);
-        assert_eq!(of("13.0", "7.0"), Target::Dropped(version("12.9")));
-        assert_eq!(of("11.8", "10.0"), Target::NotYet(version("12.8")));
-        assert_eq!(of("11.4", "8.9"), Target::Older("8.6".parse().expect("a capability")));
-        assert_eq!(of("10.2", "8.0"), Target::NotYet(version("11.0")));
+        for (cuda, capability, expected) in [
+            ("12.9", "7.0", Target::Yes),
+            ("13.0", "7.0", Target::Dropped("12.9".parse().ok())),
+            ("11.8", "10.0", Target::NotYet("12.8".parse().ok())),
+            ("11.4", "8.9", Target::Older("8.6".parse().expect("a capability"))),
+            ("10.2", "8.0", Target::NotYet("11.0".parse().ok())),
+        ] {
+            let capability = capability.parse().expect("a capability");
+            assert_eq!(target(cuda.parse().expect("a CUDA"), capability, database), expected, "{cuda}, {capability}");
+        }
     }
 }

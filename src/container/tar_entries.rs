@@ -1,11 +1,11 @@
 //! The entries of a tar archive that may come from anybody: their names and what they are. No name in it becomes a path, and a
-//! name of any length takes no more than [`MOST_NAME`] of memory, which the crate's own iterator does not promise.
+//! name of any length takes no more than [`MAX_NAME`] of memory, which the crate's own iterator does not promise.
 
 use std::io::{self, Read};
 use tar::{EntryType, Header, PaxExtensions};
 
 /// No record with a long name is longer, in bytes.
-const MOST_NAME: u64 = 1 << 20;
+const MAX_NAME: u64 = 1 << 20;
 
 const BLOCK: usize = 512;
 
@@ -17,13 +17,11 @@ pub struct Entries<R: Read> {
     padding: u64,
 }
 
-/// An entry.
 pub struct Entry {
-    /// Its name, without `./` before it.
+    /// Without `./` before it.
     pub name: String,
-    /// What it is.
     pub kind: EntryType,
-    /// The length of its content, in bytes.
+    /// Of its content, in bytes.
     pub size: u64,
     /// What a link leads to.
     pub link: Option<String>,
@@ -45,16 +43,11 @@ struct Records {
 }
 
 impl<R: Read> Entries<R> {
-    /// Of this archive, unpacked.
     pub fn new(from: R) -> Self {
         Self { from, content: 0, padding: 0 }
     }
 
     /// The next entry. None at the end, after the whole input was read: so packed data that is damaged there is an error, too.
-    ///
-    /// # Errors
-    ///
-    /// If it is no tar archive.
     pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
         let mut records = Records::default();
         loop {
@@ -71,11 +64,10 @@ impl<R: Read> Entries<R> {
                 _ => {
                     let size = records.size.unwrap_or(size);
                     self.follow(size);
-                    let in_header = || String::from_utf8_lossy(&header.path_bytes()).into_owned();
-                    let name = records.name.unwrap_or_else(in_header);
+                    let name = records.name.unwrap_or_else(|| text(&header.path_bytes()));
                     let name = name.strip_prefix("./").unwrap_or(&name).to_owned();
-                    let link_in_header = || Some(String::from_utf8_lossy(&header.link_name_bytes()?).into_owned());
-                    return Ok(Some(Entry { name, kind, size, link: records.link.or_else(link_in_header) }));
+                    let link = records.link.or_else(|| Some(text(&header.link_name_bytes()?)));
+                    return Ok(Some(Entry { name, kind, size, link }));
                 }
             }
         }
@@ -103,14 +95,14 @@ impl<R: Read> Entries<R> {
         let header = Header::from_byte_slice(&block).clone();
         let sum: u32 = (0..BLOCK).map(|i| if (148..156).contains(&i) { 32 } else { u32::from(block[i]) }).sum();
         if read < BLOCK || header.cksum().ok() != Some(sum) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no header of tar where one is due"));
+            return Err(invalid("it has no header of tar where one is due"));
         }
         Ok(Some(header))
     }
 
     fn record(&mut self) -> io::Result<Vec<u8>> {
-        if self.content > MOST_NAME {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a name in it is too long"));
+        if self.content > MAX_NAME {
+            return Err(invalid("a name in it is too long"));
         }
         let mut bytes = Vec::new();
         self.content().read_to_end(&mut bytes)?;
@@ -118,7 +110,6 @@ impl<R: Read> Entries<R> {
     }
 }
 
-/// The content of an entry.
 pub struct Content<'a, R: Read>(&'a mut Entries<R>);
 
 impl<R: Read> Read for Content<'_, R> {
@@ -141,11 +132,11 @@ impl Records {
     /// A later record of a kind counts. Lines that are no record are skipped.
     fn read_pax(&mut self, bytes: &[u8]) {
         for record in PaxExtensions::new(bytes).flatten() {
-            let text = || String::from_utf8_lossy(record.value_bytes()).into_owned();
+            let value = text(record.value_bytes());
             match record.key_bytes() {
-                b"path" => self.name = Some(text()),
-                b"linkpath" => self.link = Some(text()),
-                b"size" => self.size = text().parse().ok(),
+                b"path" => self.name = Some(value),
+                b"linkpath" => self.link = Some(value),
+                b"size" => self.size = value.parse().ok(),
                 _ => {}
             }
         }
@@ -153,29 +144,26 @@ impl Records {
 }
 
 fn until_zero(bytes: &[u8]) -> String {
-    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(name).into_owned()
+    text(bytes.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn skip(from: &mut impl Read, count: u64) -> io::Result<()> {
-    match io::copy(&mut from.take(count), &mut io::sink())? {
-        skipped if skipped == count => Ok(()),
-        _ => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
+    let skipped = io::copy(&mut from.take(count), &mut io::sink())?;
+    if skipped == count { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// Fills a block as far as the input goes: how many bytes that are.
-pub fn filled(from: &mut impl Read, block: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < block.len() {
-        match from.read(&mut block[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(filled)
+pub fn filled(from: &mut impl Read, mut block: &mut [u8]) -> io::Result<usize> {
+    let length = block.len() as u64;
+    Ok(io::copy(&mut from.take(length), &mut block)? as usize)
+}
+
+pub fn invalid(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
 #[cfg(test)]

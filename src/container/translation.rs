@@ -2,9 +2,8 @@
 
 use super::command_line::{self, CommandLine};
 use super::form::{Form, Written, write};
-use super::request::Request;
+use super::request::{Request, Unreadable};
 use super::shell_words::{MAX_LINE, Word, split};
-use super::unreadable::Unreadable;
 use serde::Serialize;
 
 /// A request for GPUs and its forms.

@@ -11,7 +11,7 @@ pub fn html(database: &Database) -> String {
     let series = series(database);
     let mut architectures: Vec<_> = database.architectures.iter().collect();
     architectures.sort_by_key(|a| std::cmp::Reverse(a.compute_capability));
-    architectures.retain(|a| series.iter().any(|r| serves(database, r, &card(a))));
+    architectures.retain(|a| series.iter().any(|r| serves(database, r, &Card::from_architecture(a.name.clone(), a))));
     let mut out = String::new();
     let _ = write!(
         out,
@@ -44,26 +44,6 @@ fn series(database: &Database) -> Vec<&CudaRelease> {
         }
     }
     series
-}
-
-/// Any card of the architecture.
-fn card(a: &Architecture) -> Card {
-    Card {
-        name: a.name.clone(),
-        capability: Some(a.compute_capability),
-        modules: a.modules.clone(),
-        first_branch: a.first_driver_branch,
-        sure_branch: None,
-        listed_from: Vec::new(),
-        is_virtual: false,
-        last_branch: a.last_driver_branch,
-        is_listed: true,
-        line: None,
-        data_center: false,
-        only_on: a.only_on.clone(),
-        embedded: a.embedded.clone(),
-        sources: a.sources.clone(),
-    }
 }
 
 /// Well-known cards of a capability: those that drivers list, and that most sources have.
@@ -128,15 +108,14 @@ fn grid(database: &Database, architectures: &[&Architecture], series: &[&CudaRel
 }
 
 fn cell(database: &Database, a: &Architecture, release: &CudaRelease) -> String {
-    let card = card(a);
+    let card = Card::from_architecture(a.name.clone(), a);
     if let Some(why) = refused_series(database, release, &card) {
         return format!("<td class=\"no\" title=\"{}\">—</td>", escaped(&why));
     }
     if a.embedded.is_some() {
         return "<td class=\"yes\" title=\"the driver comes with the board support package\">board's</td>".to_owned();
     }
-    let least = release.minimum_driver.branch.max(a.first_driver_branch.unwrap_or(0));
-    let within = |b: u16| b >= least && a.last_driver_branch.is_none_or(|last| b <= last);
+    let within = |branch: u16| branch >= release.minimum_driver.branch && a.is_served_by(branch);
     let mut numbers: Vec<_> = database.driver_branches.iter().map(|b| b.branch).filter(|b| within(*b)).collect();
     numbers.sort_unstable();
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
@@ -163,10 +142,8 @@ fn branches(database: &Database) -> String {
         let newest = newest.map_or("—".to_owned(), |d| d.version.to_string());
         let kind = serde_json::to_value(b.kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
         let modules = b.modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let knows = |a: &&Architecture| {
-            a.first_driver_branch.is_none_or(|f| b.branch >= f) && a.last_driver_branch.is_none_or(|l| b.branch <= l)
-        };
-        let mut families: Vec<_> = database.architectures.iter().filter(knows).map(|a| a.name.as_str()).collect();
+        let served = database.architectures.iter().filter(|a| a.is_served_by(b.branch));
+        let mut families: Vec<_> = served.map(|a| a.name.as_str()).collect();
         families.dedup();
         let _ = writeln!(
             out,

@@ -3,69 +3,12 @@
 use super::driver::{DriverWish, oldest_branch};
 use super::{Change, Conflict, DriverFile, Hint, JetsonBoard, KnownHost};
 use crate::causes;
-use crate::compat::{BranchKind, Database, FrameworkBuild, ModuleFlavour, SourceId};
+use crate::compat::{BranchKind, Card, Database};
 use crate::host::{Facts, Gpu, of_capability};
 use crate::ids::RuleId;
 use crate::text::quoted;
-use crate::version::{ComputeCapability, DriverVersion, Want};
+use crate::version::Want;
 use std::rc::Rc;
-
-/// A GPU that the plan must support.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Card {
-    /// Its name, for messages: `Tesla V100-SXM2-16GB`.
-    pub name: String,
-    /// None if no source gives it; then no toolkit can be chosen for this GPU.
-    pub capability: Option<ComputeCapability>,
-    /// The kernel module flavours that support it.
-    pub modules: Vec<ModuleFlavour>,
-    /// The oldest driver branch that may support it, if known.
-    pub first_branch: Option<u16>,
-    /// The oldest branch whose list contains it: an older branch is chosen only if it is named.
-    pub sure_branch: Option<u16>,
-    /// The first release of each branch that lists it, as [`crate::compat::Gpu::listed_from`]: an older release is chosen
-    /// only if it is named.
-    pub listed_from: Vec<DriverVersion>,
-    /// The last driver branch that supports it; none if the newest does.
-    pub last_branch: Option<u16>,
-    /// Whether a driver's list of supported GPUs contains it, or it cannot be listed because only its capability is known.
-    pub is_listed: bool,
-    /// NVIDIA's line that it belongs to, `GeForce`, if known.
-    pub line: Option<String>,
-    /// Whether it belongs to NVIDIA's data-centre line.
-    pub data_center: bool,
-    /// Whether it is a virtual GPU (vGPU), which only NVIDIA's guest drivers support.
-    pub is_virtual: bool,
-    /// The only machine architecture that it exists for.
-    pub only_on: Option<String>,
-    /// The embedded platform that it is part of; the board's own software includes its driver.
-    pub embedded: Option<String>,
-    /// Where these facts are published; empty for a GPU known only from the request.
-    pub sources: Vec<SourceId>,
-}
-
-impl Card {
-    /// Whether a framework's build is known to have no kernels for it.
-    pub fn lacks_kernels_in(&self, build: &FrameworkBuild) -> bool {
-        self.capability.is_some_and(|have| !build.has_kernels_for(have))
-    }
-
-    /// The distinct GPUs, each with its index: a rule treats equal GPUs alike.
-    pub fn kinds(cards: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
-        let all = cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card));
-        all.map(|(n, card)| (n, card.as_ref()))
-    }
-
-    /// Whether a driver branch is neither too old nor too new for it.
-    pub fn is_served_by(&self, branch: u16) -> bool {
-        self.first_branch.is_none_or(|first| branch >= first) && self.last_branch.is_none_or(|last| branch <= last)
-    }
-
-    /// If this driver does not list the GPU yet: the next release that does, in the same branch or a newer one.
-    pub fn listed_later(&self, driver: DriverVersion) -> Option<DriverVersion> {
-        self.listed_from.iter().find(|first| first.branch >= driver.branch).copied().filter(|first| driver < *first)
-    }
-}
 
 /// The GPUs that the plan must support, without those left out.
 pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Conflict> {
@@ -118,22 +61,9 @@ fn served<'a>(facts: &'a Facts, request: &'a DriverWish) -> impl Iterator<Item =
 fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Conflict> {
     let arch = host.facts.machine.arch.as_str();
     match (known_card(host.database, gpu), request.modules, &request.driver) {
-        (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == RuleId::GpuKnown => Ok(Card {
-            name: format!("the unknown GPU {}", gpu.pci_id),
-            capability: None,
-            modules: vec![modules],
-            first_branch: None,
-            sure_branch: None,
-            listed_from: Vec::new(),
-            last_branch: None,
-            is_listed: false,
-            line: None,
-            data_center: false,
-            is_virtual: false,
-            only_on: None,
-            embedded: None,
-            sources: Vec::new(),
-        }),
+        (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == RuleId::GpuKnown => {
+            Ok(Card { name: format!("the unknown GPU {}", gpu.pci_id), modules: vec![modules], ..Card::default() })
+        }
         (Ok(card), ..) if request.driver.is_wanted() => {
             no_driver(host.database, request, &card, gpu, arch).or_else(|| outlived(host, &card)).map_or(Ok(card), Err)
         }
@@ -175,22 +105,8 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
     }
     // A capability without a model (`--gpu sm_80`), or a GPU newer than the database.
     if let Some(architecture) = gpu.compute_capability.and_then(|c| database.architecture(c)) {
-        return Ok(Card {
-            name: gpu.name.clone().unwrap_or_else(|| format!("a GPU of {}", architecture.name)),
-            capability: gpu.compute_capability,
-            modules: architecture.modules.clone(),
-            first_branch: architecture.first_driver_branch,
-            sure_branch: None,
-            listed_from: Vec::new(),
-            last_branch: architecture.last_driver_branch,
-            is_listed: true,
-            line: None,
-            data_center: false,
-            is_virtual: false,
-            only_on: architecture.only_on.clone(),
-            embedded: architecture.embedded.clone(),
-            sources: architecture.sources.clone(),
-        });
+        let name = gpu.name.clone().unwrap_or_else(|| format!("a GPU of {}", architecture.name));
+        return Ok(Card::from_architecture(name, architecture));
     }
     // An assumed GPU has no address.
     let (place, selects) = if gpu.assumed {

@@ -7,8 +7,8 @@ use super::refusal::Refusal;
 use super::wanted::{WantedAddOn, wanted};
 use super::{Card, JetsonBoard, Request, ToolkitMethod, toolkit_repository};
 use crate::compat::{
-    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution,
-    PackageRepository, Published, PublishedToolkit, ToolkitPackages,
+    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution, NotTargeted,
+    PackageRepository, Published, PublishedToolkit, ToolkitPackages, targets as targets_capability,
 };
 use crate::host::{Facts, Toolkit as InstalledToolkit};
 use crate::version::{CudaVersion, Want, dotted};
@@ -274,21 +274,12 @@ fn architecture<'a>(database: &'a Database, card: &Card) -> Option<&'a Architect
 
 fn targets(release: &CudaRelease, n: usize, card: &Card, architecture: Option<&Architecture>) -> Result<(), Refusal> {
     let Some(capability) = card.capability else { return Err(Refusal::NoCapability(n)) };
-    if capability < release.lowest_capability {
-        return Err(Refusal::BelowLowest(n, release.lowest_capability));
-    }
-    if capability > release.highest_capability {
-        return Err(Refusal::AboveHighest(n, release.highest_capability));
-    }
-    let Some(architecture) = architecture else { return Ok(()) };
-    let Architecture { first_cuda, last_cuda, .. } = architecture;
-    if let Some(first) = first_cuda.filter(|first| release.version.series() < first.series()) {
-        return Err(Refusal::BeforeArchitecture(n, first));
-    }
-    if let Some(last) = last_cuda.filter(|last| release.version.series() > last.series()) {
-        return Err(Refusal::AfterArchitecture(n, last));
-    }
-    Ok(())
+    targets_capability(release.version, Some(release), capability, architecture).map_err(|why| match why {
+        NotTargeted::BelowLowest(lowest) => Refusal::BelowLowest(n, lowest),
+        NotTargeted::AboveHighest(highest) => Refusal::AboveHighest(n, highest),
+        NotTargeted::BeforeFirst(first) => Refusal::BeforeArchitecture(n, first),
+        NotTargeted::AfterLast(last) => Refusal::AfterArchitecture(n, last),
+    })
 }
 
 /// Refuses a release for servers on an embedded platform that it does not support. On other machines a toolkit may compile for
@@ -314,16 +305,14 @@ fn serves_board(
 
 /// Whether the driver runs programs built with this release, possibly only through minor-version compatibility.
 pub fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
-    if driver.version < release.minimum_driver {
-        return Err(Refusal::OldDriver(release.minimum_driver, driver.version));
-    }
-    Ok(())
+    let refusal = Refusal::OldDriver(release.minimum_driver, driver.version);
+    if release.runs_on(driver.version) { Ok(()) } else { Err(refusal) }
 }
 
 /// Whether the driver's branch was released with this toolkit or a newer one. Newer toolkits run through CUDA's minor-version
 /// compatibility, which does not load PTX.
 pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
-    driver.branch.max_cuda.is_none_or(|native| release.version.series() <= native.series())
+    driver.branch.is_native(release.version).unwrap_or(true)
 }
 
 /// Why a newer toolkit that fits was not chosen.

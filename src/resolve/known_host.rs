@@ -1,8 +1,9 @@
 //! A host for which several requests are tried: common intermediate results are computed once.
 
-use super::card::{Card, cards};
+use super::card::cards;
 use super::driver::{Candidates, DriverWish, Known, candidates, distribution, own_drivers};
 use super::{Conflict, Joined, Request, Resolution, driver_file};
+use crate::compat::Card;
 use crate::compat::{Component, Database, Distribution, Published};
 use crate::host::Facts;
 use std::cell::{OnceCell, RefCell};

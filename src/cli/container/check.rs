@@ -4,8 +4,8 @@ use super::super::host::{no_such_gpu, system_of};
 use super::super::options::{ColorOption, DatabaseOptions, JsonOption};
 use super::super::{Problem, print_json, print_text, width};
 use crate::causes::gpus;
-use crate::compat::{Database, PlatformDriver};
-use crate::container::{self, Host, HostDriver, HostGpu, Image, ImageAnswer, ImageError, Starters};
+use crate::compat::{Card, Database, PlatformDriver};
+use crate::container::{self, Host, HostDriver, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
 use crate::host::{Facts, Gpu, Look, MachineKind, UNKNOWN_ARCHITECTURE, assumed_gpus, probe};
 use crate::render::container as rendered;
@@ -109,12 +109,9 @@ fn unread(e: ImageError, options: &Options) -> Problem {
     let says = e.to_string();
     match e {
         ImageError::Input(e) => e.into(),
-        ImageError::Damaged { .. }
-        | ImageError::Layer { .. }
-        | ImageError::CutOff { .. }
-        | ImageError::NoJson { .. } => Problem::integrity(says),
+        ImageError::Damaged { .. } => Problem::integrity(says),
         ImageError::Interrupted(signal) => Problem::new(Exit::Signal(signal), says),
-        ImageError::NoSuchImage { .. } => Problem::usage(says).attempt(options.again()),
+        ImageError::NoSuchImage(_) => Problem::usage(says).attempt(options.again()),
         ImageError::Unknown(name) => Problem::usage(says)
             .hint("gpusetup pulls no images")
             .attempt(format!("docker pull {}", quoted(&name)))
@@ -174,20 +171,9 @@ fn named_driver(text: &str, database: &Database) -> Result<HostDriver, Problem> 
     Ok(HostDriver { name, releases })
 }
 
-fn known(database: &Database, gpus: &[Gpu]) -> Vec<HostGpu> {
-    let one = |gpu: &Gpu| match known_card(database, gpu) {
-        Ok(card) => HostGpu {
-            name: card.name,
-            capability: card.capability,
-            line: card.line,
-            data_center: card.data_center,
-            first_branch: card.first_branch,
-            last_branch: card.last_branch,
-            embedded: card.embedded.is_some(),
-        },
-        Err(_) => HostGpu { name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()), ..HostGpu::default() },
-    };
-    gpus.iter().map(one).collect()
+fn known(database: &Database, gpus: &[Gpu]) -> Vec<Card> {
+    let named = |gpu: &Gpu| Card { name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()), ..Card::default() };
+    gpus.iter().map(|gpu| known_card(database, gpu).unwrap_or_else(|_| named(gpu))).collect()
 }
 
 /// As images name it. A GPU that exists on one architecture only, such as that of GH200, shows it.

@@ -57,11 +57,6 @@ fn flavours(modules: &[ModuleFlavour]) -> String {
     modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a branch supports a card.
-pub fn knows(card: &Card, branch: u16) -> bool {
-    card.first_branch.is_none_or(|first| branch >= first) && card.last_branch.is_none_or(|last| branch <= last)
-}
-
 /// GPUs.
 pub fn gpus(database: &Database, filter: &Filter) -> Table {
     let id = |device: PciDevice| format!("10de:{device}");
@@ -78,7 +73,7 @@ pub fn gpus(database: &Database, filter: &Filter) -> Table {
         }
         let found = crate::host::known_gpu(g);
         let Ok(card) = known_card(database, &found) else { return false };
-        newest.is_none_or(|driver| knows(&card, driver.branch))
+        newest.is_none_or(|driver| card.is_served_by(driver.branch))
             && filter.releases(database).is_none_or(|mut all| all.any(|release| serves(database, release, &card)))
     };
     let rows = database.gpus.iter().filter(fits).map(|g| {
@@ -101,7 +96,7 @@ pub fn drivers(database: &Database, filter: &Filter) -> Table {
     headings.extend(filter.kernel.as_ref().map(|_| "BUILDS"));
     headings.extend(filter.system.map(|_| "PACKAGES"));
     let row = |b: &DriverBranch| {
-        if filter.card().is_some_and(|card| !knows(card, b.branch)) {
+        if filter.card().is_some_and(|card| !card.is_served_by(b.branch)) {
             return None;
         }
         let newest = database.drivers.iter().find(|d| d.version.branch == b.branch);
@@ -159,12 +154,12 @@ fn runs<'a>(
     mut releases: impl Iterator<Item = &'a CudaRelease>,
 ) -> Option<String> {
     let is_new_enough = |release: &&CudaRelease| match newest {
-        Some(driver) => driver >= release.minimum_driver,
+        Some(driver) => release.runs_on(driver),
         None => branch.branch >= release.minimum_driver.branch,
     };
     let release = releases.find(is_new_enough)?;
-    let is_native = branch.max_cuda.is_none_or(|native| release.version.series() <= native.series());
-    let how = if is_native { "natively" } else { "by minor-version compatibility" };
+    let how =
+        if branch.is_native(release.version).unwrap_or(true) { "natively" } else { "by minor-version compatibility" };
     Some(format!("{} {how}", release.version))
 }
 

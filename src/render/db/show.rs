@@ -1,10 +1,10 @@
 //! Pages about one subject of the database: a GPU, a driver branch, a CUDA release, an add-on, a system. Each fits a screen.
 
-use super::list::{compilers, compiles_with, kernels, knows, libraries};
+use super::list::{compilers, compiles_with, kernels, libraries};
 use crate::compat::{
-    self, AddOn, AddOnArtifact, AddOnId, Artifact, BranchKind, CudaRelease, Database, Distribution, DriverBranch,
-    DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, NvLinks, SourceId,
-    framework_and_version,
+    self, AddOn, AddOnArtifact, AddOnId, Architecture, Artifact, BranchKind, CudaRelease, Database, Distribution,
+    DriverBranch, DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, ModuleFlavour, NvLinks,
+    SourceId, framework_and_version, targets,
 };
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
@@ -92,7 +92,7 @@ pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str
         card.capability.map_or("not published".to_owned(), |c| format!("capability {c} ({})", c.sm())),
     ));
     let newest = |kind: BranchKind, what: &str| {
-        let branch = database.driver_branches.iter().find(|b| b.kind == kind && knows(card, b.branch))?;
+        let branch = database.driver_branches.iter().find(|b| b.kind == kind && card.is_served_by(b.branch))?;
         let driver = database.drivers.iter().find(|d| d.version.branch == branch.branch)?;
         Some(format!("newest {what}: {}", driver.version))
     };
@@ -201,7 +201,7 @@ pub fn branch(database: &Database, branch: &DriverBranch) -> Article {
     let run: Vec<_> = database
         .cuda
         .iter()
-        .filter(|c| newest.map_or(number >= c.minimum_driver.branch, |driver| driver >= c.minimum_driver))
+        .filter(|c| newest.map_or(number >= c.minimum_driver.branch, |driver| c.runs_on(driver)))
         .map(|c| c.version)
         .collect();
     if let (Some(first), Some(last)) = (run.first(), run.last()) {
@@ -307,10 +307,7 @@ pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
     for (label, text) in requirements(release) {
         article = article.with(label, text);
     }
-    let branches = database
-        .driver_branches
-        .iter()
-        .filter(|b| b.max_cuda.is_some_and(|native| version.series() <= native.series()));
+    let branches = database.driver_branches.iter().filter(|b| b.is_native(version).unwrap_or(false));
     let native: Vec<_> = branches.map(|b| b.branch.to_string()).collect();
     article = article.with("native", format!("to driver branches {}", native.join(", ")));
     let systems = systems(database, |d| is_known_to_compile(release, d));
@@ -365,10 +362,9 @@ pub fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) -> Arti
         }
     }
     let gpus = |release: &CudaRelease| -> Vec<_> {
-        let targeted = database.architectures.iter().filter(|a| {
-            (release.lowest_capability..=release.highest_capability).contains(&a.compute_capability)
-                && a.first_cuda.is_none_or(|first| release.version.series() >= first.series())
-        });
+        let is_targeted =
+            |a: &&Architecture| targets(release.version, Some(release), a.compute_capability, Some(a)).is_ok();
+        let targeted = database.architectures.iter().filter(is_targeted);
         targeted.map(|a| (&*a.name, a.compute_capability.to_string())).collect()
     };
     let (old, new) = (gpus(from), gpus(to));

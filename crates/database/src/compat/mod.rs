@@ -12,6 +12,7 @@ mod distribution;
 mod driver;
 mod engine;
 mod export;
+mod fits;
 mod framework;
 mod gpu;
 mod gpu_name;
@@ -51,6 +52,7 @@ pub use engine::{
     OwnContainerd, RemovedTypes, RestartEffect, SettingKeys, SettingKind, Snap,
 };
 pub use export::Export;
+pub use fits::{Card, NotTargeted, targets};
 pub use framework::{Caution, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, Rename};
 pub use gpu::{Architecture, Gpu, ModuleFlavour, PciDevice, VirtualGpus};
 pub use gpu_name::{Ambiguous, is_brand};

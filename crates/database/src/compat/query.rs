@@ -77,8 +77,7 @@ impl Database {
     /// The oldest driver that runs programs of a toolkit: by its release, or by the newest of its series if the release is unknown.
     pub fn oldest_driver(&self, cuda: CudaVersion) -> Option<DriverVersion> {
         let release = self.cuda.iter().find(|release| release.version == cuda);
-        let of_series = || self.cuda.iter().find(|release| release.version.series() == cuda.series());
-        Some(release.or_else(of_series)?.minimum_driver)
+        Some(release.or_else(|| self.newest_of_series(cuda))?.minimum_driver)
     }
 
     /// The package that lets programs of a CUDA series run on kernel modules of this branch.
