@@ -10,7 +10,6 @@ mod command_line;
 mod compatibility;
 mod contents;
 mod demands;
-mod driver_change;
 mod form;
 mod gpus_value;
 mod host;

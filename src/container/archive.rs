@@ -86,7 +86,6 @@ type ReadLayer = Result<Rc<Layer>, String>;
 
 /// The files of images, by their names.
 trait Files {
-    /// A small file.
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError>;
     /// A layer, which is read once.
     fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError>;
@@ -174,7 +173,7 @@ impl Archive {
                 budget.keep(layer::cost(&entry.name) + layer::cost(&link));
                 archive.links.insert(entry.name, link);
             } else if entry.kind.is_file() {
-                archive.keep(entry.name, entry.size, entries.content(), &budget, is_packed).map_err(failed)?;
+                archive.keep(entry.name, entry.size, &mut entries, &budget, is_packed).map_err(failed)?;
             }
             must_go_on()?;
             if count > MAX_FILES || budget.is_spent() {
@@ -195,9 +194,10 @@ impl Archive {
         let mut first = Vec::new();
         content.by_ref().take(1).read_to_end(&mut first)?;
         budget.keep(layer::cost(&name));
+        let was_large = self.small.get(&name).is_some_and(Option::is_none);
         if !matches!(first.first(), Some(b'{' | b'[')) {
             self.layers.insert(name, read_layer(first.chain(content), budget, is_packed));
-        } else if size > MAX_JSON {
+        } else if size > MAX_JSON || was_large {
             self.small.insert(name, None);
         } else {
             budget.keep(size);
@@ -226,9 +226,8 @@ impl Archive {
 impl Files for Archive {
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
         let Some(bytes) = self.small.get(name) else { return Ok(None) };
-        let too_large = || format!("{name} in it is larger than {} MiB", MAX_JSON >> 20);
-        let too_large = || ImageError::NoImage { path: self.path.clone(), why: too_large() };
-        bytes.clone().ok_or_else(too_large).map(Some)
+        let why = format!("{name} in it is larger than {} MiB", MAX_JSON >> 20);
+        bytes.clone().map(Some).ok_or_else(|| ImageError::NoImage { path: self.path.clone(), why })
     }
 
     fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError> {
@@ -249,10 +248,7 @@ fn read_error(path: &str, why: &io::Error) -> ImageError {
 
 /// A file that costs its author as much as its reader: a sparse one could have any length.
 fn with_data(file: File) -> io::Result<File> {
-    match consists_of_holes(&file)? {
-        true => Err(invalid("it is a sparse file")),
-        false => Ok(file),
-    }
+    if consists_of_holes(&file)? { Err(invalid("it is a sparse file")) } else { Ok(file) }
 }
 
 /// Follows manifests and indexes to the images.
@@ -378,10 +374,8 @@ impl Reader<'_> {
     }
 
     fn must_be_few(&self, images: usize) -> Result<(), ImageError> {
-        if images <= MAX_IMAGES {
-            return Ok(());
-        }
-        Err(self.no_image(&format!("it names {images} images, more than the {MAX_IMAGES} that are read")))
+        let many = || self.no_image(&format!("it names {images} images, more than the {MAX_IMAGES} that are read"));
+        if images > MAX_IMAGES { Err(many()) } else { Ok(()) }
     }
 
     fn blob(&mut self, digest: &str, lacks: &str) -> Result<Vec<u8>, ImageError> {

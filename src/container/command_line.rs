@@ -1,7 +1,7 @@
 //! Command lines that start a container, read by the rules of the very program: which GPUs they ask for, and everything else in its place.
 
 use super::gpus_value;
-use super::request::{Gpus, Request, Unreadable, capabilities, cdi_name};
+use super::request::{Gpus, Request, Unreadable, capabilities, cdi_name, refused};
 use super::shell_words::{Word, is_variable, written};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,16 +48,13 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable
         "docker" => Engine::Docker,
         "nvidia-docker" => Engine::NvidiaDocker,
         "podman" => Engine::Podman,
-        "$" => return Err(Unreadable::new("the line begins with the prompt of a terminal").hint(HOW)),
-        other => return Err(Unreadable::new(format!("{other:?} is not docker, nvidia-docker or podman")).hint(HOW)),
+        "$" => return refused("the line begins with the prompt of a terminal", HOW),
+        other => return refused(format!("{other:?} is not docker, nvidia-docker or podman"), HOW),
     };
     let verbs = match rest {
         [first, ..] if ["run", "create"].contains(&&*first.text) => 1,
         [first, second, ..] if first.text == "container" && ["run", "create"].contains(&&*second.text) => 2,
-        _ => {
-            let says = "the command line starts no container: run or create must follow the program";
-            return Err(Unreadable::new(says).hint(HOW));
-        }
+        _ => return refused("the command line starts no container: run or create must follow the program", HOW),
     };
     let texts = |words: &[Word]| words.iter().map(|word| word.text.clone()).collect::<Vec<_>>();
     let (verb, rest) = rest.split_at(verbs);
@@ -89,14 +86,13 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable
         None => Some("it names no image"),
     };
     if image.is_some_and(|image| image.text.starts_with(|c| ('\u{2010}'..='\u{201d}').contains(&c))) {
-        return Err(Unreadable::new("an option begins with a typographic dash or quote, which a web page made")
-            .hint("use the hyphens and quotes of the keyboard: --gpus"));
+        let says = "an option begins with a typographic dash or quote, which a web page made";
+        return refused(says, "use the hyphens and quotes of the keyboard: --gpus");
     }
     let chosen = options.chosen(engine, &variables, &mut line.notes)?;
     if image.is_some_and(|image| !image.is_literal && (chosen.is_none() || arguments.iter().any(asks))) {
         let says = "the shell expands a word in the place of the image, which may have options";
-        return Err(Unreadable::new(format!("{says}, so the GPUs are not known"))
-            .hint("write the options and the image themselves"));
+        return refused(format!("{says}, so the GPUs are not known"), "write the options and the image themselves");
     }
     let Some((request, from)) = chosen else { return Err(asks_for_none(&line, arguments, &options)) };
     (line.request, line.from) = (request, from);
@@ -281,7 +277,7 @@ impl Options {
                     (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
                     (None, None) => {
                         let says = format!("the value of {name} is not known: the option takes it from the shell");
-                        return Err(Unreadable::new(says).hint(format!("write it: -e {name}=all")));
+                        return refused(says, &format!("write it: -e {name}=all"));
                     }
                 };
                 *way = Some(text.to_owned());

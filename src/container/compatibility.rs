@@ -1,11 +1,10 @@
 //! Whether a host runs an image.
 
-use super::host::Host;
+use super::host::{Context, Host};
 use super::image::Image;
 use super::judgement::{ImageAnswer, Judgement, Met};
 use super::needs::Needs;
 use super::on_driver::on_driver;
-use super::support::targeted_seen;
 use crate::compat::Database;
 use crate::text::quoted;
 use crate::version::CudaVersion;
@@ -53,7 +52,8 @@ pub struct CheckedImage {
 pub fn check<'a>(name: &str, images: &'a [Image], host: &Host, database: &Database) -> Checked {
     // One of several without a name goes by its ID.
     let id = |image: &'a Image| image.id.as_deref().filter(|_| images.len() > 1);
-    let images: Vec<_> = images.iter().map(|image| checked(id(image).unwrap_or(name), image, host, database)).collect();
+    let images: Vec<_> =
+        images.iter().map(|image| checked(id(image).unwrap_or(name), image, Context { host, database })).collect();
     Checked {
         schema: "gpusetup.container-check/1",
         answer: images.iter().map(|image| image.answer).max().unwrap_or(ImageAnswer::Unknown),
@@ -62,10 +62,10 @@ pub fn check<'a>(name: &str, images: &'a [Image], host: &Host, database: &Databa
     }
 }
 
-fn checked(name: &str, image: &Image, host: &Host, database: &Database) -> CheckedImage {
-    let needs = Needs::of(image, database);
+fn checked(name: &str, image: &Image, context: Context<'_>) -> CheckedImage {
+    let needs = Needs::of(image, context.database);
     let name = image.name.as_deref().unwrap_or(name);
-    let judgement = judged(name, image, &needs, host, database);
+    let judgement = judged(name, image, &needs, context);
     // Those by which an image refuses drivers and GPUs.
     let is_requirement = |name: &str| name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE";
     let shown = image.variables.iter().filter(|(name, _)| is_requirement(name));
@@ -81,7 +81,8 @@ fn checked(name: &str, image: &Image, host: &Host, database: &Database) -> Check
     }
 }
 
-fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Database) -> Judgement {
+fn judged(name: &str, image: &Image, needs: &Needs, context: Context<'_>) -> Judgement {
+    let host = context.host;
     if let Some(judgement) = other_processors(name, image, host) {
         return judgement;
     }
@@ -104,8 +105,8 @@ fn judged(name: &str, image: &Image, needs: &Needs, host: &Host, database: &Data
             None => without_cuda(name, image),
         };
     }
-    let Some(driver) = &host.driver else { return without_driver(needs, host, database) };
-    let mut judgement = on_driver(needs, driver, host, database);
+    let Some(driver) = &host.driver else { return without_driver(needs, context) };
+    let mut judgement = on_driver(needs, driver, context);
     if let Some(reason) = own_driver {
         judgement.answer = judgement.answer.max(ImageAnswer::Unknown);
         judgement.reasons.push(reason);
@@ -136,25 +137,26 @@ fn own_driver(image: &Image, host: &Host) -> Option<String> {
     (!is_hosts).then_some(reason)
 }
 
-fn without_driver(needs: &Needs, host: &Host, database: &Database) -> Judgement {
-    if host.hides_driver {
-        let reason = "a root filesystem of WSL2 does not show the driver, which Windows mounts at every start: name it with \
-                      --driver, as nvidia-smi shows it in Windows";
-        return Judgement::unknown(reason);
+fn without_driver(needs: &Needs, context: Context<'_>) -> Judgement {
+    if context.host.hides_driver {
+        return Judgement::unknown(
+            "a root filesystem of WSL2 does not show the driver, which Windows mounts at every start: name it with --driver, \
+             as nvidia-smi shows it in Windows",
+        );
     }
     let mut judgement = Judgement::new(ImageAnswer::DoesNotRun, "this host has no NVIDIA driver, which containers use");
     let mut cuda = needs.cuda.last().copied();
-    let met = cuda.map(|cuda| targeted_seen(cuda, host, database, &mut judgement.reasons));
+    let met = cuda.map(|cuda| context.targeted(cuda, &mut judgement.reasons));
     if met == Some(Met::No) {
-        let runs = |cuda: &CudaVersion| targeted_seen(*cuda, host, database, &mut Vec::new()) != Met::No;
+        let runs = |cuda: &CudaVersion| context.targeted(*cuda, &mut Vec::new()) != Met::No;
         let Some(choice) = needs.choices.iter().find(|choice| choice.cuda.iter().any(runs)) else {
-            judgement.add_gpu_help(host, database);
+            judgement.add_gpu_help(context);
             return judgement;
         };
         judgement.reasons.push(choice.said());
         cuda = choice.cuda.last().copied();
     }
-    judgement.add_driver_help(cuda, None, host, database);
+    judgement.add_driver_help(cuda, None, context);
     judgement
 }
 

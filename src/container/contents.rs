@@ -342,13 +342,6 @@ mod tests {
             "opt/env/lib/python3.12/site-packages/nvidia/cu13/lib/libcudart.so.13",
         ];
         assert_eq!(choices(&environment), [""; 0]);
-        // The toolkit and the packages of a base image.
-        let base = [
-            "usr/lib/x86_64-linux-gnu/libcublas.so.12",
-            "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127",
-            "var/lib/dpkg/info/cuda-cudart-12-4.list",
-        ];
-        assert_eq!(choices(&base), [""; 0]);
     }
 
     #[test]

@@ -1,37 +1,66 @@
 //! Whether a host meets what an image demands, and whether anything of the host checks that.
 
-use super::host::{Host, Starters, TOOLKIT_CONFIG};
+use super::host::{Context, Starters, TOOLKIT_CONFIG};
 use super::judgement::Met;
 use super::needs::Needs;
 use super::requirement::{self, Condition, Known};
 use crate::compat::{Card, Database};
 use crate::version::DriverVersion;
 
-/// Whether the demands let the image start: met for each of the GPUs, or checked by nothing.
-pub fn permitted(
-    needs: &Needs,
-    driver: DriverVersion,
-    host: &Host,
-    database: &Database,
-    reasons: &mut Vec<String>,
-) -> Met {
-    if needs.is_disabled {
-        reasons.push("the image turns its demands off (NVIDIA_DISABLE_REQUIRE)".to_owned());
-        return Met::Yes;
-    }
-    match (demanded(needs, driver, host, database, reasons), why_unchecked(&host.starters)) {
-        (Met::No | Met::Unknown, Some(why)) => {
-            reasons.push(why);
-            Met::Yes
+impl Context<'_> {
+    /// Whether the demands let the image start: met for each of the GPUs, or checked by nothing.
+    pub fn permitted(self, needs: &Needs, driver: DriverVersion, reasons: &mut Vec<String>) -> Met {
+        if needs.is_disabled {
+            reasons.push("the image turns its demands off (NVIDIA_DISABLE_REQUIRE)".to_owned());
+            return Met::Yes;
         }
-        (Met::No, None) => checked(&host.starters, database, reasons),
-        (met, _) => met,
+        match (self.demanded(needs, driver, reasons), why_unchecked(&self.host.starters)) {
+            (Met::No | Met::Unknown, Some(why)) => {
+                reasons.push(why);
+                Met::Yes
+            }
+            (Met::No, None) => checked(&self.host.starters, self.database, reasons),
+            (met, _) => met,
+        }
     }
-}
 
-/// Whether the demands are met, whoever checks them.
-pub fn is_met(needs: &Needs, driver: DriverVersion, host: &Host, database: &Database) -> bool {
-    demanded(needs, driver, host, database, &mut Vec::new()) == Met::Yes
+    /// Whether the demands are met, whoever checks them.
+    pub fn demanded(self, needs: &Needs, driver: DriverVersion, reasons: &mut Vec<String>) -> Met {
+        let native = self.database.branch(driver.branch).and_then(|branch| branch.max_cuda);
+        let cuda = native.map(|native| native.series().to_string());
+        let unknown = [Card { name: "the GPU".to_owned(), ..Card::default() }];
+        let gpus = if self.host.gpus.is_empty() { &unknown[..] } else { &self.host.gpus };
+        let mut worst = Met::Yes;
+        for (name, text) in &needs.demands {
+            let alternatives = match requirement::read(text) {
+                Ok(alternatives) => alternatives,
+                Err(e) => {
+                    reasons.push(format!("{name}: {e}"));
+                    return Met::No;
+                }
+            };
+            for gpu in gpus {
+                let arch = gpu.capability.map(|capability| capability.to_string());
+                let known = Known { cuda: cuda.clone(), driver: Some(driver.to_string()), arch, brand: None };
+                let (gpu, met) = (&gpu.name, on_any_brand(&alternatives, &known, brands(gpu.line.as_deref())));
+                match met {
+                    Met::Yes => continue,
+                    Met::No => {
+                        reasons.push(format!("{gpu} does not meet {name}, which demands {}", shown(&alternatives)))
+                    }
+                    Met::Unknown => {
+                        let shown = shown(&alternatives);
+                        reasons.push(format!("{name} demands {shown}, which depends on what is not known of {gpu}"));
+                    }
+                }
+                worst = met;
+                if met == Met::No {
+                    return met;
+                }
+            }
+        }
+        worst
+    }
 }
 
 /// Why nothing of this host checks what an image demands, if that is so.
@@ -73,41 +102,6 @@ fn on_unknown_host(database: &Database) -> String {
         "it depends on how the host starts containers: the container toolkit's hook refuses the image ({docker}the runtime \
          nvidia of toolkits{runtime}), CDI does not check it"
     )
-}
-
-fn demanded(needs: &Needs, driver: DriverVersion, host: &Host, database: &Database, reasons: &mut Vec<String>) -> Met {
-    let native = database.branch(driver.branch).and_then(|branch| branch.max_cuda);
-    let cuda = native.map(|native| native.series().to_string());
-    let unknown = [Card { name: "the GPU".to_owned(), ..Card::default() }];
-    let gpus = if host.gpus.is_empty() { &unknown[..] } else { &host.gpus };
-    let mut worst = Met::Yes;
-    for (name, text) in &needs.demands {
-        let alternatives = match requirement::read(text) {
-            Ok(alternatives) => alternatives,
-            Err(e) => {
-                reasons.push(format!("{name}: {e}"));
-                return Met::No;
-            }
-        };
-        for gpu in gpus {
-            let arch = gpu.capability.map(|capability| capability.to_string());
-            let known = Known { cuda: cuda.clone(), driver: Some(driver.to_string()), arch, brand: None };
-            let (gpu, met) = (&gpu.name, on_any_brand(&alternatives, &known, brands(gpu.line.as_deref())));
-            match met {
-                Met::Yes => continue,
-                Met::No => reasons.push(format!("{gpu} does not meet {name}, which demands {}", shown(&alternatives))),
-                Met::Unknown => {
-                    let shown = shown(&alternatives);
-                    reasons.push(format!("{name} demands {shown}, which depends on what is not known of {gpu}"));
-                }
-            }
-            worst = met;
-            if met == Met::No {
-                return met;
-            }
-        }
-    }
-    worst
 }
 
 /// Whatever brand the driver reports.

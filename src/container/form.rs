@@ -78,9 +78,7 @@ pub fn write(line: &CommandLine, form: Form) -> Written {
     let note = match form {
         Form::Compose | Form::Kubernetes => Some("the command, variables, volumes and ports are not in it: add them"),
         Form::Podman if is_changed && has_registry => Some("Podman refuses options that only Docker has"),
-        Form::Podman if is_changed => Some(
-            "Podman refuses options that only Docker has, and may need the whole name of the image: docker.io/library/IMAGE",
-        ),
+        Form::Podman if is_changed => Some(MAY_NEED_REGISTRY),
         _ => is_changed.then_some("Docker refuses options that only Podman has"),
     };
     let lacks = match form {
@@ -89,15 +87,16 @@ pub fn write(line: &CommandLine, form: Form) -> Written {
         Form::Compose => "a reservation has no word",
         Form::Runtime | Form::Kubernetes => "Kubernetes has no word",
     };
-    match &text {
-        Some(_) => written.notes.extend(note.map(str::to_owned)),
-        None if line.request.gpus == Gpus::DriverOnly => {
-            written.differs(format!("{lacks} for the driver without a GPU"));
-        }
-        None => {}
+    if text.is_some() {
+        written.notes.extend(note.map(str::to_owned));
+    } else if line.request.gpus == Gpus::DriverOnly {
+        written.differs(format!("{lacks} for the driver without a GPU"));
     }
     Written { text, ..written }
 }
+
+const MAY_NEED_REGISTRY: &str =
+    "Podman refuses options that only Docker has, and may need the whole name of the image: docker.io/library/IMAGE";
 
 impl Written {
     fn differs(&mut self, what: impl Into<String>) {

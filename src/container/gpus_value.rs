@@ -2,7 +2,7 @@
 //! one field only if it is in double quotes, which the shell must leave alone: `'"device=0,3"'`. Podman's is a list of names of CDI
 //! devices (podman, `StringSliceVar` in cmd/podman/common/create.go).
 
-use super::request::{Gpus, MAX_GPUS, Unreadable, capabilities, cdi_name, is_device};
+use super::request::{Gpus, MAX_GPUS, Unreadable, capabilities, cdi_name, is_device, refused};
 
 const LIST: &str = "to name several GPUs, put the list in double quotes inside single ones: --gpus '\"device=0,1\"'";
 
@@ -18,8 +18,8 @@ pub struct GpusValue {
 /// Reads Docker's value. An error if Docker refuses it, or asks another driver than NVIDIA's.
 pub fn docker(value: &str) -> Result<GpusValue, Unreadable> {
     if value.contains(['“', '”', '‘', '’']) {
-        return Err(Unreadable::new("the value of --gpus has typographic quotes, which a web page made")
-            .hint("use the quotes of the keyboard: --gpus '\"device=0,3\"'"));
+        let says = "the value of --gpus has typographic quotes, which a web page made";
+        return refused(says, "use the quotes of the keyboard: --gpus '\"device=0,3\"'");
     }
     let fields = fields(value)?;
     let (mut seen, mut number, mut devices, mut named) = (Vec::new(), None, None, None);
@@ -34,7 +34,7 @@ pub fn docker(value: &str) -> Result<GpusValue, Unreadable> {
                 seen.push("count");
                 if number.replace(count(text)?).is_some() {
                     let says = "--gpus has several numbers of GPUs, of which Docker takes the last one";
-                    return Err(Unreadable::new(says).hint(LIST));
+                    return refused(says, LIST);
                 }
             }
             ("device", Some(list)) => devices = Some(list),
@@ -50,7 +50,7 @@ pub fn docker(value: &str) -> Result<GpusValue, Unreadable> {
     let gpus = match (devices, number) {
         (Some(_), Some(Some(_))) => {
             let says = "Docker refuses --gpus: it has both devices and a number, which follows a comma outside of double quotes";
-            return Err(Unreadable::new(says).hint(LIST));
+            return refused(says, LIST);
         }
         (Some(list), _) => Gpus::from_variable(list)?,
         (None, Some(number)) => number,
@@ -108,18 +108,20 @@ pub fn written(gpus: &Gpus, capabilities: &[String]) -> Option<String> {
 
 /// The fields of a line of CSV, as Go's encoding/csv reads it: quotes are around whole fields, and doubled inside them.
 fn fields(line: &str) -> Result<Vec<String>, Unreadable> {
-    let bad = || {
-        Unreadable::new("the value of --gpus has quotes or lines in places where the engine refuses them").hint(LIST)
-    };
+    let says = "the value of --gpus has quotes or lines in places where the engine refuses them";
+    csv(line).ok_or_else(|| Unreadable::new(says).hint(LIST))
+}
+
+fn csv(line: &str) -> Option<Vec<String>> {
     if line.contains('\n') {
-        return Err(bad());
+        return None;
     }
     let (mut fields, mut rest) = (Vec::new(), line);
     loop {
         let mut field = String::new();
         if let Some(mut inner) = rest.strip_prefix('"') {
             loop {
-                let (text, behind) = inner.split_once('"').ok_or_else(bad)?;
+                let (text, behind) = inner.split_once('"')?;
                 field += text;
                 rest = behind;
                 let Some(more) = behind.strip_prefix('"') else { break };
@@ -129,15 +131,15 @@ fn fields(line: &str) -> Result<Vec<String>, Unreadable> {
         } else {
             let (text, behind) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
             if text.contains('"') {
-                return Err(bad());
+                return None;
             }
             (field, rest) = (text.to_owned(), behind);
         }
         fields.push(field);
         match rest.strip_prefix(',') {
             Some(more) => rest = more,
-            None if rest.is_empty() => return Ok(fields),
-            None => return Err(bad()),
+            None if rest.is_empty() => return Some(fields),
+            None => return None,
         }
     }
 }

@@ -21,6 +21,13 @@ pub struct Host {
     pub starters: Starters,
 }
 
+/// A host and the facts by which images are judged on it.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub host: &'a Host,
+    pub database: &'a Database,
+}
+
 /// The instruction for a driver on a machine where gpusetup installs none. Systems whose own tools install it are left to the caller.
 pub fn driver_from(facts: &Facts) -> Option<String> {
     match facts.machine.kind {

@@ -1,20 +1,18 @@
 //! Whether a driver runs the CUDA of an image, on the GPUs of a host: on each release that the driver may be, and with each CUDA that
 //! the image may have.
 
-use super::demands::{is_met, permitted};
-use super::host::{Host, HostDriver};
+use super::host::{Context, HostDriver};
 use super::judgement::{ImageAnswer, Judgement, Met};
 use super::needs::{Compat, Needs, OlderCuda};
-use super::support::{served, targeted};
-use crate::compat::{Card, Database};
+use crate::compat::Card;
 use crate::version::{CudaVersion, DriverVersion};
 use std::collections::BTreeSet;
 
 /// Whether a host with this driver runs an image. Its newest CUDA decides, unless programs may choose an older one.
-pub fn on_driver(needs: &Needs, driver: &HostDriver, host: &Host, database: &Database) -> Judgement {
+pub fn on_driver(needs: &Needs, driver: &HostDriver, context: Context<'_>) -> Judgement {
     let on_releases = |cuda, says_help| {
         let name = &driver.name;
-        let case = |driver: &DriverVersion| Case { needs, cuda, name, driver: *driver, host, database, says_help };
+        let case = |driver: &DriverVersion| Case { needs, cuda, name, driver: *driver, context, says_help };
         of_releases(driver, driver.releases.iter().map(|release| case(release).judged()).collect())
     };
     let judged = |cuda: &[CudaVersion], says_help: bool| match cuda {
@@ -85,25 +83,28 @@ struct Case<'a> {
     cuda: Option<CudaVersion>,
     name: &'a str,
     driver: DriverVersion,
-    host: &'a Host,
-    database: &'a Database,
+    context: Context<'a>,
     /// Whether the judgement says what would make it run.
     says_help: bool,
 }
 
 impl Case<'_> {
     fn judged(&self) -> Judgement {
-        let (host, database, mut reasons) = (self.host, self.database, Vec::new());
-        let served = served(self.name, self.driver, host, &mut reasons);
+        let (context, driver, mut reasons) = (self.context, self.driver, Vec::new());
+        let served = context.served(self.name, driver, &mut reasons);
         let compatible = self.cuda.map_or(ImageAnswer::Runs, |cuda| self.compatible(cuda, &mut reasons));
-        let targeted = self.cuda.map_or(Met::Yes, |cuda| targeted(cuda, self.driver, host, database, &mut reasons));
-        let permitted = permitted(self.needs, self.driver, host, database, &mut reasons);
+        let targeted = match self.cuda {
+            None => Met::Yes,
+            Some(cuda) if context.host.gpus.is_empty() => context.targeted_unseen(cuda, driver, &mut reasons),
+            Some(cuda) => context.targeted(cuda, &mut reasons),
+        };
+        let permitted = context.permitted(self.needs, driver, &mut reasons);
         let answer = compatible.max(served.max(targeted).max(permitted).into());
         let mut judgement = Judgement { answer, reasons, commands: Vec::new() };
         if answer == ImageAnswer::DoesNotRun && self.says_help && targeted == Met::No {
-            judgement.add_gpu_help(host, database);
+            judgement.add_gpu_help(context);
         } else if answer == ImageAnswer::DoesNotRun && self.says_help {
-            judgement.add_driver_help(self.cuda, Some(self.driver), host, database);
+            judgement.add_driver_help(self.cuda, Some(driver), context);
         }
         let runs_otherwise = served.max(targeted) == Met::Yes && compatible != ImageAnswer::DoesNotRun;
         if permitted == Met::No && runs_otherwise {
@@ -116,13 +117,13 @@ impl Case<'_> {
     /// Whether the driver runs the CUDA, perhaps by the newer libraries in the image.
     fn compatible(&self, cuda: CudaVersion, reasons: &mut Vec<String>) -> ImageAnswer {
         let (name, series) = (self.name, cuda.series());
-        let branch = self.database.branch(self.driver.branch);
+        let branch = self.context.database.branch(self.driver.branch);
         if branch.and_then(|branch| branch.is_native(cuda)).unwrap_or(false) {
             reasons.push(format!("driver {name} runs CUDA {series} natively"));
             return ImageAnswer::Runs;
         }
         // A series has releases with several minimums; without its third number an image may be any of them.
-        let Some(minimum) = self.database.oldest_driver(cuda) else {
+        let Some(minimum) = self.context.database.oldest_driver(cuda) else {
             reasons.push(format!("CUDA {cuda} is not in the database"));
             return ImageAnswer::Unknown;
         };
@@ -154,13 +155,13 @@ impl Case<'_> {
     /// Whether the image itself names this driver as one that it runs on.
     fn is_vouched(&self) -> bool {
         let has_demand = self.needs.demands.iter().any(|(name, _)| name == "NVIDIA_REQUIRE_CUDA");
-        has_demand && is_met(self.needs, self.driver, self.host, self.database)
+        has_demand && self.context.demanded(self.needs, self.driver, &mut Vec::new()) == Met::Yes
     }
 
     /// Whether the libraries of a newer driver in the image run its CUDA on this driver. Without a driver in their name they
     /// are those of the image's CUDA.
     fn forward(&self, cuda: CudaVersion, compat: &Compat) -> (String, ImageAnswer) {
-        let (name, branch, gpus) = (&compat.name, self.driver.branch, &self.host.gpus);
+        let (name, branch, gpus) = (&compat.name, self.driver.branch, &self.context.host.gpus);
         let is_professional = |gpu: &Card| gpu.line.as_deref() == Some("Quadro/RTX PRO");
         if let Some(gpu) = gpus.iter().find(|gpu| !gpu.data_center && !is_professional(gpu)) {
             let why = "in the image is for data-centre GPUs and some of RTX PRO, and";
@@ -168,13 +169,15 @@ impl Case<'_> {
         }
         let has = match compat.driver {
             None => Some(cuda.series()),
-            Some(driver) => self.database.branch(driver.branch).and_then(|branch| branch.max_cuda?.series().into()),
+            Some(driver) => {
+                self.context.database.branch(driver.branch).and_then(|branch| branch.max_cuda?.series().into())
+            }
         };
         if let Some(has) = has.filter(|has| *has < cuda.series()) {
             let why = format!("{name} in the image has the driver of CUDA {has}, which is older than its CUDA");
             return (why, ImageAnswer::DoesNotRun);
         }
-        let Some(row) = self.database.forward_compatibility.iter().find(|row| Some(row.cuda) == has) else {
+        let Some(row) = self.context.database.forward_compatibility.iter().find(|row| Some(row.cuda) == has) else {
             let why = format!("which driver branches {name} in the image supports is not in the database");
             return (why, ImageAnswer::Unknown);
         };

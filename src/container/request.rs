@@ -108,7 +108,7 @@ pub fn capabilities(list: &str) -> Result<Option<Vec<String>>, Unreadable> {
     let known = [&CAPABILITIES[..], &OF_VARIABLE].concat();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         let says = format!("the NVIDIA driver has no capability {name:?}");
-        return Err(Unreadable::new(says).hint(format!("it has {}", known.join(", "))));
+        return refused(says, &format!("it has {}", known.join(", ")));
     }
     Ok((!names.is_empty()).then_some(names))
 }
@@ -141,4 +141,9 @@ impl Unreadable {
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
+}
+
+/// A command line that is refused for this reason, with what would help.
+pub(super) fn refused<T>(says: impl Into<String>, hint: &str) -> Result<T, Unreadable> {
+    Err(Unreadable::new(says).hint(hint))
 }

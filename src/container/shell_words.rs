@@ -1,7 +1,7 @@
 //! A command line as `sh` and `bash` divide it into words, and words written so that every shell reads them back. Nothing is expanded or
 //! run: a word that a shell would change is marked, and a line whose words are not certain is refused.
 
-use super::request::Unreadable;
+use super::request::{Unreadable, refused};
 use crate::text::{is_hidden, quoted};
 
 /// The longest command line, in bytes.
@@ -46,12 +46,12 @@ pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
         return Err(Unreadable::new(format!("the command line is longer than {MAX_LINE} bytes")));
     }
     if line.contains('\r') {
-        return Err(Unreadable::new("the command line has a carriage return, which shells take for a part of a word")
-            .hint("remove the line ends of Windows: tr -d '\\r' < FILE | gpusetup container translate -"));
+        let says = "the command line has a carriage return, which shells take for a part of a word";
+        return refused(says, "remove the line ends of Windows: tr -d '\\r' < FILE | gpusetup container translate -");
     }
     if let Some(hidden) = line.chars().find(|c| is_hidden(*c) && !matches!(c, '\n' | '\t')) {
         let says = format!("the command line has a hidden character, U+{:04X}", u32::from(hidden));
-        return Err(Unreadable::new(says).hint("type the command instead of copying it"));
+        return refused(says, "type the command instead of copying it");
     }
     let mut reader = Reader { rest: line, word: None };
     let (mut words, mut has_comment, mut has_ended) = (Vec::new(), false, false);
@@ -69,13 +69,13 @@ pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
             }
             ';' | '&' | '|' | '<' | '>' | '(' | ')' => {
                 let says = format!("the command line has a {c} of the shell: it is more than one command");
-                return Err(Unreadable::new(says)
-                    .hint("give the docker or podman command alone, and quote the characters that are meant for it"));
+                let hint = "give the docker or podman command alone, and quote the characters that are meant for it";
+                return refused(says, hint);
             }
             _ if has_ended => {
-                return Err(Unreadable::new("the command line has a second line, which is another command").hint(
-                    "a line continues only after a backslash that is its last character, without a space after it",
-                ));
+                let hint =
+                    "a line continues only after a backslash that is its last character, without a space after it";
+                return refused("the command line has a second line, which is another command", hint);
             }
             _ => reader.piece(c)?,
         }

@@ -34,14 +34,6 @@ impl Entry {
     }
 }
 
-/// What records before an entry say instead of its header.
-#[derive(Default)]
-struct Records {
-    name: Option<String>,
-    link: Option<String>,
-    size: Option<u64>,
-}
-
 impl<R: Read> Entries<R> {
     pub fn new(from: R) -> Self {
         Self { from, content: 0, padding: 0 }
@@ -49,7 +41,8 @@ impl<R: Read> Entries<R> {
 
     /// The next entry. None at the end, after the whole input was read: so packed data that is damaged there is an error, too.
     pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
-        let mut records = Records::default();
+        // What records before an entry say instead of its header.
+        let (mut name, mut link, mut real_size) = (None, None, None);
         loop {
             skip(&mut self.from, self.content + self.padding)?;
             let Some(header) = self.header()? else { return Ok(None) };
@@ -57,25 +50,31 @@ impl<R: Read> Entries<R> {
             self.follow(size);
             let kind = header.entry_type();
             match kind {
-                EntryType::XHeader => records.read_pax(&self.record()?),
-                EntryType::GNULongName => records.name = Some(until_zero(&self.record()?)),
-                EntryType::GNULongLink => records.link = Some(until_zero(&self.record()?)),
+                // A later record of a kind counts. Lines that are no record are skipped.
+                EntryType::XHeader => {
+                    for record in PaxExtensions::new(&self.record()?).flatten() {
+                        let value = text(record.value_bytes());
+                        match record.key_bytes() {
+                            b"path" => name = Some(value),
+                            b"linkpath" => link = Some(value),
+                            b"size" => real_size = value.parse().ok(),
+                            _ => {}
+                        }
+                    }
+                }
+                EntryType::GNULongName => name = Some(until_zero(&self.record()?)),
+                EntryType::GNULongLink => link = Some(until_zero(&self.record()?)),
                 EntryType::XGlobalHeader => {}
                 _ => {
-                    let size = records.size.unwrap_or(size);
+                    let size = real_size.unwrap_or(size);
                     self.follow(size);
-                    let name = records.name.unwrap_or_else(|| text(&header.path_bytes()));
+                    let name = name.unwrap_or_else(|| text(&header.path_bytes()));
                     let name = name.strip_prefix("./").unwrap_or(&name).to_owned();
-                    let link = records.link.or_else(|| Some(text(&header.link_name_bytes()?)));
+                    let link = link.or_else(|| Some(text(&header.link_name_bytes()?)));
                     return Ok(Some(Entry { name, kind, size, link }));
                 }
             }
         }
-    }
-
-    /// What is left of the content of the last entry.
-    pub fn content(&mut self) -> Content<'_, R> {
-        Content(self)
     }
 
     /// The content of the next entry has this length, and blocks are filled.
@@ -105,41 +104,25 @@ impl<R: Read> Entries<R> {
             return Err(invalid("a name in it is too long"));
         }
         let mut bytes = Vec::new();
-        self.content().read_to_end(&mut bytes)?;
+        self.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }
 
-pub struct Content<'a, R: Read>(&'a mut Entries<R>);
-
-impl<R: Read> Read for Content<'_, R> {
+/// What is left of the content of the last entry.
+impl<R: Read> Read for Entries<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.0.content).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(self.content).unwrap_or(usize::MAX).min(buffer.len());
         // Decoders of zstd fail if they are asked for nothing.
         if most == 0 {
             return Ok(0);
         }
-        let read = self.0.from.read(&mut buffer[..most])?;
+        let read = self.from.read(&mut buffer[..most])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        self.0.content -= read as u64;
+        self.content -= read as u64;
         Ok(read)
-    }
-}
-
-impl Records {
-    /// A later record of a kind counts. Lines that are no record are skipped.
-    fn read_pax(&mut self, bytes: &[u8]) {
-        for record in PaxExtensions::new(bytes).flatten() {
-            let value = text(record.value_bytes());
-            match record.key_bytes() {
-                b"path" => self.name = Some(value),
-                b"linkpath" => self.link = Some(value),
-                b"size" => self.size = value.parse().ok(),
-                _ => {}
-            }
-        }
     }
 }
 
@@ -191,7 +174,7 @@ mod tests {
         assert_eq!((first.name, first.size), (long, 3));
         let second = entries.next_entry().expect("read").expect("an entry");
         let mut text = String::new();
-        entries.content().read_to_string(&mut text).expect("read");
+        entries.read_to_string(&mut text).expect("read");
         assert_eq!((second.name.as_str(), text.as_str()), ("usr/lib/other", "de"));
         assert!(entries.next_entry().expect("read").is_none());
     }

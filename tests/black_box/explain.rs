@@ -334,6 +334,7 @@ fn a_page_fits_a_screen() {
         (&["cuda"], "no source states the checksum"),
         (&["cuda", "12.8"], "525.60.13 or newer"),
         (&["cuda", "12.9.1", "13.0.3"], "dropped   Maxwell (5.0, 5.2, 5.3), Pascal"),
+        (&["cuda", "12.9.1", "13.0.3"], "(10.1)"),
         (&["nccl"], "for CUDA 12"),
         (&["580"], "driver branch 580"),
         (&["centos-9"], "no source states the kernel"),

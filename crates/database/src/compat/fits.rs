@@ -90,6 +90,13 @@ pub enum NotTargeted {
     AfterLast(CudaVersion),
 }
 
+impl NotTargeted {
+    /// Whether it had code for it before.
+    pub fn is_dropped(self) -> bool {
+        matches!(self, Self::BelowLowest(_) | Self::AfterLast(_))
+    }
+}
+
 /// Whether a CUDA targets a compute capability, by the record of its release and that of the architecture, as far as there are any.
 ///
 /// # Errors
