@@ -60,14 +60,14 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable
     let (verb, rest) = rest.split_at(verbs);
     let options = Options::read(rest, engine, &variables)?;
     let (front, back) = options.kept.split_at(options.place.unwrap_or(0));
-    let image_on = &rest[options.count..];
-    let (image, arguments) = (image_on.first(), image_on.get(1..).unwrap_or_default());
+    let from_image = &rest[options.count..];
+    let (image, arguments) = (from_image.first(), from_image.get(1..).unwrap_or_default());
     let is_literal = rest.iter().all(|word| word.is_literal);
     let mut line = CommandLine {
         engine,
         sudo: texts(sudo),
         front: [&texts(verb)[..], front].concat(),
-        back: [back, &texts(image_on)].concat(),
+        back: [back, &texts(from_image)].concat(),
         image: image.filter(|image| image.is_literal && is_reference(&image.text)).map(|image| image.text.clone()),
         request_only: None,
         request: Request { gpus: Gpus::All, capabilities: None },

@@ -119,8 +119,8 @@ fn target(
     let listed = |of: ComputeCapability| targets(series, release, of, database.architecture(of));
     let Err(why) = listed(capability) else { return Ok(None) };
     let is_older = |of: &ComputeCapability| of.major == capability.major && *of < capability && listed(*of).is_ok();
-    let others = database.architectures.iter().filter(|a| a.embedded.is_none()).map(|a| a.compute_capability);
-    let older = others.filter(is_older).last().filter(|_| !why.is_dropped());
+    let mut others = database.architectures.iter().filter(|a| a.embedded.is_none()).map(|a| a.compute_capability);
+    let older = others.rfind(is_older).filter(|_| !why.is_dropped());
     older.map(Some).ok_or(why)
 }
 
