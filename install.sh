@@ -166,7 +166,7 @@ verify_signatures() {
 		esac
 		say "warning: the signature is not verified: $why" >&2 && return
 	fi
-	tab=$(printf '\t') today=$(date -u +%Y%m%d)
+	today=$(date -u +%Y%m%d)
 	[ ! -r $known ] || follow $known $known
 	! bring "$latest" release-keys 2>/dev/null || follow "$work/release-keys" "release-keys of $origin"
 	fetch SHA256SUMS.minisig
@@ -212,12 +212,16 @@ key_signed() {
 		sed -n "$line,$((line + 3))p" "$work/$name.minisig" >"$work/one" || fail "$work cannot be written" "df -h $work"
 		signature=$(sed -n '2p' "$work/one") comment=$(sed -n '3s/^trusted comment: //p' "$work/one")
 		case $signature in RU[QRST]*) ;; *) continue ;; esac # of a hash, as minisign makes them
-		case $tab$comment$tab in *"${tab}file:$name$tab"*) by_$verifier || continue ;; *) continue ;; esac
-		case $tab$comment in *"${tab}expires:"*) ;; *) return 0 ;; esac
-		day=$(printf '%s\n' "$comment" | tr '\t' '\n' | sed -n 's/^expires:\([0-9]\{4\}-[0-9][0-9]-[0-9][0-9]\)$/\1/p')
+		# minisign reads a comment up to a carriage return: what is behind it is not signed.
+		[ "$comment" = "$(printf %s "$comment" | tr -d '\001-\010\012-\037\177')" ] || continue
+		fields=$(printf '%s\n' "$comment" | tr '\t' '\n')
+		[ "$(printf '%s\n' "$fields" | grep '^file:')" = "file:$name" ] || continue
+		by_$verifier || continue
+		day=$(printf '%s\n' "$fields" | grep '^expires:') || return 0
 		[ -z "$version" ] || return 0 # whoever names a release may mean an old one
-		[ "$(echo "${day:-0}" | sed s/-//g)" -lt "$today" ] || return 0
-		expired=$day
+		day=${day#expires:} # of two days neither counts
+		[ "$(printf '%s\n' "$day" | sed -n '1{$s/^\([0-9]\{4\}\)-\([0-9][0-9]\)-\([0-9][0-9]\)$/\1\2\3/p;}' | grep . || echo 0)" -lt "$today" ] || return 0
+		expired=$(printf '%s\n' "$day" | head -n 1) && expired=${expired:-"a day that is not known"}
 	done
 	return 1
 }

@@ -249,6 +249,16 @@ fn a_signature_is_for_a_name_and_until_a_day() {
         assert!(code == 10 && said.contains("the signature expired on") && said.contains("--allow-older"), "{said}");
         assert!(bench.install().iter().all(|(code, _)| *code == 1), "{day}");
     }
+    // What a mirror adds to the comment, for a verifier that stops at a carriage return, or at the first of two fields.
+    both("|file:NAME", "|expires:2026-01-31");
+    let signatures = fs::read_to_string(mirror("SHA256SUMS.minisig")).expect("there");
+    fs::write(mirror("SHA256SUMS.minisig"), signatures.replace("2026-01-31", "2026-01-31\r\texpires:2999-12-31"))
+        .expect("written");
+    assert!(bench.install().iter().all(|(code, _)| *code == 1), "{:?}", bench.install());
+    for comment in ["|file:NAME|expires:2999-12-31|expires:2026-01-31", "|file:other|file:NAME"] {
+        both(comment, "");
+        assert!(bench.install().iter().all(|(code, _)| *code == 1), "{comment}: {:?}", bench.install());
+    }
     both("|file:NAME", "|expires:2026-01-31");
     assert!(bench.install()[1].1.contains("expired on 2026-01-31: it is an old one"), "{:?}", bench.install());
     // Whoever names a release may mean an old one.
