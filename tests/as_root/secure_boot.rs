@@ -7,6 +7,7 @@ use crate::host::{Host, Said, beside, gpusetup, machine, script, store, text};
 use crate::stack::{installed, planned};
 use crate::step::step;
 use gpusetup::certificate::Certificate;
+use gpusetup::host::MachineKind;
 use gpusetup::operation::{EnrollKey, Operation, Run};
 use gpusetup::plan::{Plan, StepId};
 use serde_json::Value;
@@ -44,6 +45,9 @@ fn signing(folder: &Path) -> Plan {
     secure(&tree);
     let said = gpusetup(["plan", "--root", text(&tree), "--gpu", "a100", "--profile", "driver", "--json"]).succeeds();
     let mut plan: Plan = serde_json::from_str(&said.out).expect("a plan");
+    // It is for the machine that boots with it.
+    plan.host.machine.is_tree = false;
+    plan.host.machine.kind = MachineKind::Virtual;
     let first = plan.steps.iter().position(|step| step.id == StepId::SignModules).expect("it signs");
     plan.steps = plan.steps.drain(first..first + 2).collect();
     assert_eq!(plan.steps[1].id, StepId::Reboot, "the key is enrolled before anything needs it");
