@@ -87,10 +87,10 @@ pub fn quoted_path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 
-/// A word as a shell reads it back unchanged.
+/// A word as a shell reads it back unchanged. zsh puts the path of a command in place of `=command`.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    if !word.is_empty() && !word.starts_with('=') && word.chars().all(plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
@@ -318,6 +318,13 @@ pub fn without_logins(text: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_word_is_quoted_for_every_shell() {
+        for (word, written) in [("a=b", "a=b"), ("=id", "'=id'"), ("", "''"), ("it's", "'it'\\''s'"), ("~", "'~'")] {
+            assert_eq!(quoted(word), written);
+        }
+    }
 
     #[test]
     fn what_a_signed_address_gives_away_is_left_out() {

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::fetch::Sources;
 use crate::signed::{KEYS, SignatureError};
 use crate::system::{System, today};
-use crate::text::visible;
+use crate::text::{public_address, visible};
 use std::path::PathBuf;
 
 /// The name of the database in a release.
@@ -81,7 +81,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let from = from.as_str();
     must_be_private(&System::live(), options.database.folder_of_the_store())?;
-    let refused = |why: &dyn std::fmt::Display| Problem::integrity(format!("{from} is refused: {why}"));
+    let refused =
+        |why: &dyn std::fmt::Display| Problem::integrity(format!("{} is refused: {why}", public_address(from)));
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
     let lists = Lists { at: upstream::beside(from, KEYS), store: &store, keep: true, sources: &sources };
     let signers = upstream::signers(&options.key, "databases", &lists)?;

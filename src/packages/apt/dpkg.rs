@@ -5,8 +5,7 @@ use super::stanza;
 use crate::packages::abilities::Interruption;
 use crate::packages::record::{Installed, Journal, RecordFile};
 use crate::packages::records::each_record;
-use crate::system::limits::MAX_RECORD;
-use crate::system::{Program, System, input, lossy_text};
+use crate::system::{Program, System};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -57,17 +56,22 @@ pub fn each_package<E: From<io::Error>>(
 /// Calls `each` with the name of each package and each of its files, read from dpkg's lists.
 pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
     const LISTS: &str = "/var/lib/dpkg/info";
-    // All of them together: the lists of all packages of Debian with TeX have about forty megabytes.
-    const MAX_ALL: u64 = 128 << 20;
+    // Bytes of all of them together: of Debian with TeX they have about forty megabytes, and an application with its own Python ten.
+    const MAX_ALL: u64 = 512 << 20;
     let mut left = MAX_ALL;
     for name in system.list(LISTS)? {
         let Some(package) = name.strip_suffix(".list") else { continue };
         let package = package.split_once(':').map_or(package, |(name, _)| name);
         let path = Path::new(LISTS).join(&name);
         let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("{} is too large", path.display()));
-        let text = input::limited(system.open(&path)?, MAX_RECORD.min(left))?.ok_or_else(too_large)?;
-        left -= text.len() as u64;
-        lossy_text(text).lines().for_each(|file| each(package, file));
+        let list = system.open(&path)?;
+        left = left.checked_sub(list.metadata()?.len()).ok_or_else(too_large)?;
+        each_record(list, b"\n", |file| {
+            if !file.is_empty() {
+                each(package, &String::from_utf8_lossy(file));
+            }
+            Ok::<_, io::Error>(())
+        })?;
     }
     Ok(())
 }
