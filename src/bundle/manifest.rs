@@ -111,17 +111,23 @@ pub fn folder(system: &SystemId) -> String {
     format!("{PACKAGES}/{}", name.join("-"))
 }
 
+/// What a manifest of any version has. The rest is passed over.
+#[derive(Deserialize)]
+struct Head {
+    schema: Option<String>,
+}
+
 impl Manifest {
     /// Reads one, and believes none that names what no bundle has.
     pub fn read(bytes: &[u8]) -> Result<Self, BundleError> {
         let wrong = |why: String| BundleError::Manifest(why);
-        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
-        match value.get("schema").and_then(|s| s.as_str()) {
+        let head: Head = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
+        match head.schema.as_deref() {
             Some(SCHEMA) => {}
             Some(other) => return Err(BundleError::Schema(other.to_owned())),
             None => return Err(wrong("it has no schema".to_owned())),
         }
-        let manifest: Self = serde_json::from_value(value).map_err(|e| wrong(e.to_string()))?;
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
         if let Some(name) = manifest.files.keys().find(|name| !is_ours(name)) {
             return Err(wrong(format!("it names {name:?}, which is no part of a bundle")));
         }

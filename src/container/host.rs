@@ -2,10 +2,9 @@
 
 use crate::causes;
 use crate::compat::{Card, Database, EngineForm};
-use crate::host::{Facts, MachineKind, container_host, has_cdi_specification, refuses_cdi};
+use crate::host::{Facts, MachineKind, container_host, has_cdi_specification, refuses_cdi, toml_document};
 use crate::system::System;
 use crate::version::DriverVersion;
-use toml_edit::DocumentMut;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
@@ -73,7 +72,7 @@ const HOOKS: [&str; 3] = [
 /// cmd/nvidia-container-runtime-hook/main.go).
 fn ignores_demands(system: &System) -> bool {
     let text = system.read_text(TOOLKIT_CONFIG).ok().flatten().unwrap_or_default();
-    let config: DocumentMut = text.parse().unwrap_or_default();
+    let config = toml_document(&text).unwrap_or_default();
     config.get("disable-require").and_then(toml_edit::Item::as_bool).unwrap_or(false)
 }
 

@@ -21,8 +21,8 @@ use super::engine_config::NVIDIA_RUNTIME;
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
 use crate::packages::{self, Versions};
 use crate::paths::{STARTED_AT_BOOT, UNIT_FOLDERS};
-use crate::system::limits::{MAX_CONFIG, MAX_RECORD};
-use crate::system::{Node, Program, System, input};
+use crate::system::limits::{MAX_RECORD, is_light_config};
+use crate::system::{Node, Program, System};
 use crate::version::AddOnVersion;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -339,12 +339,14 @@ fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
         Ok(Node::Directory | Node::Other) => return Seen::Unreadable("it is no file".to_owned()),
         Err(e) => return Seen::Unreadable(e.to_string()),
     };
-    let bytes = match system.open(path).and_then(|file| input::limited(file, MAX_CONFIG)) {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Seen::Unreadable("it is larger than 1 MiB".to_owned()),
+    let bytes = match system.read(path) {
+        Ok(bytes) => bytes,
         Err(e) => return Seen::Unreadable(e.to_string()),
     };
     match String::from_utf8(bytes) {
+        Ok(text) if !is_light_config(&text) => {
+            Seen::Unreadable("it has too many values for a configuration".to_owned())
+        }
         Ok(text) => Seen::Is(ConfigFile { text, mode }),
         Err(_) => Seen::Unreadable("it is not UTF-8".to_owned()),
     }

@@ -2,6 +2,7 @@
 //! containers get that name none.
 
 use crate::compat::EngineForm;
+use crate::system::limits::is_light_config;
 use crate::text::line_and_column;
 use crate::yaml;
 use serde::Deserialize;
@@ -57,12 +58,18 @@ impl fmt::Display for ConfigError {
     }
 }
 
+fn must_be_light(text: &str) -> Result<(), ConfigError> {
+    let why = "it has too many values for a configuration";
+    if is_light_config(text) { Ok(()) } else { Err(ConfigError::new(why)) }
+}
+
 /// A TOML file, as containerd and CRI-O read it.
 ///
 /// # Errors
 ///
 /// If it is none.
 pub fn toml_document(text: &str) -> Result<DocumentMut, ConfigError> {
+    must_be_light(text)?;
     text.parse::<DocumentMut>().map_err(|e| {
         let why = e.message().lines().next().unwrap_or("it is not TOML").to_owned();
         let Some(span) = e.span() else { return ConfigError::new(why) };
@@ -77,6 +84,7 @@ pub fn toml_document(text: &str) -> Result<DocumentMut, ConfigError> {
 ///
 /// If it is none.
 pub fn json_object(text: &str) -> Result<Map<String, Value>, ConfigError> {
+    must_be_light(text)?;
     match serde_json::from_str(without_mark(text)) {
         Ok(Value::Object(all)) => Ok(all),
         Ok(_) => Err(ConfigError::new("it is no JSON object")),

@@ -155,7 +155,9 @@ impl PathFiles {
         let folders: BTreeSet<_> = MODULE_PATH.iter().filter_map(|folder| on.canonical(folder).ok()).collect();
         folders.iter().for_each(|folder| all.add_module_files(on, folder));
         all.add_units(on);
-        for (home, uid) in homes(on) {
+        let system = on;
+        let on = &system.apart();
+        for (home, uid) in homes(system) {
             if on.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
                 continue;
@@ -174,8 +176,9 @@ impl PathFiles {
                 files.for_each(|path| all.add(on, &path, uid, true, None));
             }
         }
+        on.left_out().iter().for_each(|one| system.leave_out(&one.path, &one.why));
         let new = |said: &String| !all.left.contains(said);
-        let left_out = on.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
+        let left_out = system.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
         let left_out: Vec<_> = left_out.filter(new).collect();
         all.left.extend(left_out);
         all

@@ -20,6 +20,8 @@ pub const MAX_LIST: u64 = 256 << 20;
 pub const MAX_JSON: u64 = 16 << 20;
 /// Values in such a file, where an object counts for eight: each value takes about a hundred bytes of memory.
 pub const MAX_JSON_WEIGHT: usize = 1 << 20;
+/// The same of a configuration, which is kept with its blanks and comments: each value takes some hundred bytes of memory.
+pub const MAX_CONFIG_WEIGHT: usize = 1 << 15;
 /// Bytes of a kernel log. What it says is kept once, however often it says it.
 pub const MAX_LOG: u64 = 16 << 20;
 /// Bytes of a text that somebody pastes. Of a longer text the end counts: errors come last.
@@ -89,6 +91,11 @@ impl System {
         Self { look: Some(self.look.clone().unwrap_or_else(|| Arc::new(Look::default()))), ..self.clone() }
     }
 
+    /// The same look for files that people other than root wrote: they have a budget of their own, and use up no other.
+    pub fn apart(&self) -> Self {
+        Self { look: self.look.as_ref().map(|_| Arc::new(Look::default())), ..self.clone() }
+    }
+
     /// What this look left out so far because of its limits; the first ones, if it is much.
     pub fn left_out(&self) -> Vec<LeftOut> {
         let all = |look: &Arc<Look>| look.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -141,8 +148,18 @@ fn size(bytes: u64) -> String {
     if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
 }
 
-/// Whether a JSON text has no more values than [`MAX_JSON_WEIGHT`], by its brackets and commas outside of strings.
+/// Whether a JSON text has no more values than [`MAX_JSON_WEIGHT`].
 pub fn is_light_json(text: &[u8]) -> bool {
+    weight(text) <= MAX_JSON_WEIGHT
+}
+
+/// Whether a configuration in JSON or TOML has no more values than [`MAX_CONFIG_WEIGHT`].
+pub fn is_light_config(text: &str) -> bool {
+    weight(text.as_bytes()) <= MAX_CONFIG_WEIGHT
+}
+
+/// The values of a text, by its brackets and commas outside of strings.
+fn weight(text: &[u8]) -> usize {
     let (mut weight, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in text {
         match byte {
@@ -154,7 +171,7 @@ pub fn is_light_json(text: &[u8]) -> bool {
             _ => {}
         }
     }
-    weight <= MAX_JSON_WEIGHT
+    weight
 }
 
 #[cfg(test)]
@@ -183,6 +200,17 @@ mod tests {
         let why = system.looked_at().read("/large").expect_err("the same look").to_string();
         assert!(why.contains("16 MiB, the limit"), "{why}");
         assert!(System::at(dir.path()).read("/large").is_ok(), "who changes a host reads on");
+    }
+
+    #[test]
+    fn what_people_wrote_uses_up_no_budget_but_its_own() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        fs::write(dir.path().join("small"), "x").expect("written");
+        let system = System::at(dir.path()).looked_at();
+        let people = system.apart();
+        let read = (0..MAX_LOOK / LEAST_COST + 10).filter(|_| people.read("/small").is_ok()).count() as u64;
+        assert_eq!((read, people.left_out().len()), (MAX_LOOK / LEAST_COST, 1));
+        assert!(system.read("/small").is_ok() && system.left_out().is_empty());
     }
 
     #[test]

@@ -120,6 +120,28 @@ fn files_that_are_small_alone_have_a_limit_together() {
     assert!(said.contains("16 MiB, the limit") && said.contains("10000 settings"), "{said}");
 }
 
+/// A value takes a hundred times its length in memory.
+#[test]
+fn short_files_of_many_values_cost_little() {
+    let tree = host();
+    let values = format!("a=[{}0]\n", "[[[0]]],".repeat(125_000));
+    let containerd = "version=2\nimports=[\"/etc/containerd/conf.d/*.toml\"]\n";
+    tree.write("etc/containerd/config.toml", containerd);
+    for n in 0..14 {
+        tree.write(&format!("etc/containerd/conf.d/{n}.toml"), &format!("version=2\n{values}"));
+        tree.write(&format!("etc/crio/crio.conf.d/{n}.conf"), &values);
+    }
+    tree.write("etc/docker/daemon.json", &format!("{{\"a\": [{}0]}}", "[[[0]]],".repeat(125_000)));
+    for look in LOOKS {
+        on(&tree, look);
+    }
+    let manifest = format!("{{\"a\":[{}0]}}", "[[[0]]],".repeat(1_900_000));
+    let bundle = tree.path().join("bundle");
+    fs::create_dir(&bundle).expect("made");
+    fs::write(bundle.join("bundle.json"), manifest).expect("written");
+    assert_eq!(run(&["bundle", "verify", &bundle.display().to_string()], None).code, 10);
+}
+
 #[test]
 fn many_names_cost_little() {
     let tree = host();
