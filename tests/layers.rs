@@ -2,6 +2,7 @@
 //! circle. A module and its own submodules are one thing here; tests and what only they use are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of `src/`, from the ground up. Modules on one floor do not use each other.
@@ -302,5 +303,24 @@ fn tree(text: &mut std::iter::Peekable<std::str::Chars>, before: &[String], foun
 fn skip_blanks(text: &mut std::iter::Peekable<std::str::Chars>) {
     while text.peek().is_some_and(|c| c.is_whitespace()) {
         text.next();
+    }
+}
+
+#[test]
+fn every_module_of_the_tests_on_real_hosts_is_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let run = fs::read_to_string(root.join("tests/run")).expect("there");
+    let parts: Vec<_> = run.lines().filter(|line| line.contains("on_hosts ") || line.contains("real_host::")).collect();
+    let modules = fs::read_dir(root.join("tests/as_root")).expect("there").flatten().map(|file| file.path());
+    for file in modules.filter(|path| path.extension().is_some_and(|kind| kind == "rs")) {
+        let name = file.file_stem().and_then(|name| name.to_str()).expect("UTF-8");
+        let has_tests = fs::read_to_string(&file).expect("there").contains("#[test]");
+        // A filter is a part of a test's name: `repository::` stands for `rpm_repository::`, too.
+        let is_named = |line: &&&str| {
+            line.split([' ', ';']).any(|filter| {
+                filter.split_once("::").is_some_and(|(module, _)| !module.is_empty() && name.ends_with(module))
+            })
+        };
+        assert!(!has_tests || parts.iter().any(|line| is_named(&line)), "tests/run has no part for {name}");
     }
 }

@@ -51,6 +51,7 @@ fn a_host_changes_the_branch_and_goes_back() {
         call(&[
             "apply",
             "--yes",
+            "--accept-eula",
             "--profile",
             "driver",
             "--method",

@@ -56,7 +56,7 @@ fn headers_of_a_newer_kernel_are_no_kernel() {
     host.ask("sed -i 's/= 12 /= none /' /etc/dkms/smaller; grep -q none /etc/dkms/smaller");
     let before = host.clone_as("before-newer-headers");
     assert_eq!(kernels(&host), [kernel.as_str()]);
-    host.gpusetup(&[&["apply", "--yes"], DRIVER].concat()).succeeds();
+    host.gpusetup(&[&["apply", "--yes", "--accept-eula"], DRIVER].concat()).succeeds();
     assert_eq!(
         host.ask(&format!("readlink -f /lib/modules/{NEWER}/build/.config")),
         format!("/usr/src/linux-headers-{NEWER}/.config")
@@ -71,7 +71,7 @@ fn headers_of_a_newer_kernel_are_no_kernel() {
     assert_eq!(host.ask("ls /boot | grep initrd"), format!("initrd.img-{kernel}"));
     host.reboots();
     assert_eq!(findings(&host), [""; 0]);
-    let again = host.gpusetup(&[&["apply", "--yes"], DRIVER].concat()).succeeds();
+    let again = host.gpusetup(&[&["apply", "--yes", "--accept-eula"], DRIVER].concat()).succeeds();
     assert!(again.out.contains("Nothing to do"), "{}", again.out);
     // Without headers a kernel of the host is found all the same.
     host.ask(&format!("rm -r /lib/modules/{kernel}/updates; depmod {kernel}"));
