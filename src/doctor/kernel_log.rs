@@ -142,7 +142,12 @@ pub fn read(system: &System) -> Answer<String> {
     }
     for path in FILES {
         match tail(system, path, MAX_LOG) {
-            Ok(text) => return Answer::Is(text),
+            Ok(text) => {
+                if system.metadata(path).is_ok_and(|meta| meta.len() > MAX_LOG) {
+                    system.leave_out(path, &format!("only its last {} MiB is read", MAX_LOG >> 20));
+                }
+                return Answer::Is(text);
+            }
             Err(e) if crate::system::is_absent(&e) => {}
             Err(e) => return Answer::NotAsked(format!("{path} could not be read: {e}")),
         }

@@ -50,7 +50,7 @@ impl Proxies {
         };
         let proxy = |name: &str| match either(name) {
             Some((address, name)) if !address.trim().is_empty() => {
-                Proxy::new(address.trim()).map(Some).map_err(|_| InvalidProxy(name))
+                proxy_at(address.trim()).map(Some).ok_or(InvalidProxy(name))
             }
             _ => Ok(None),
         };
@@ -69,6 +69,14 @@ impl Proxies {
         let host = url.host()?;
         proxy.as_ref().filter(|_| !self.exceptions.iter().any(|exception| exception.covers(&host)))
     }
+}
+
+/// The proxy at an address. ureq takes a port that is none for the usual one.
+fn proxy_at(address: &str) -> Option<Proxy> {
+    let has_scheme = address.contains("://");
+    let whole = if has_scheme { address.to_owned() } else { format!("http://{address}") };
+    Url::parse(&whole).ok()?;
+    Proxy::new(address).ok()
 }
 
 impl Exception {
@@ -133,7 +141,7 @@ mod tests {
         assert_eq!(host_to(&all, "https://x/").as_deref(), Some("three"));
         assert_eq!(host_to(&all, "http://x/").as_deref(), Some("one"));
         assert_eq!(host_to(&proxies(&[("https_proxy", "")]), "https://x/"), None);
-        for none in ["no address", "gopher://x"] {
+        for none in ["no address", "gopher://x", "one:99999", "http://one:99999"] {
             let refused = of(&[("HTTPS_PROXY", none)]).map(|_| ()).expect_err(none).to_string();
             assert!(refused.starts_with("HTTPS_PROXY in the environment") && !refused.contains(none), "{refused}");
         }

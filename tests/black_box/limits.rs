@@ -143,6 +143,16 @@ fn short_files_of_many_values_cost_little() {
 }
 
 #[test]
+fn of_a_long_kernel_log_the_end_is_read_which_is_said() {
+    let tree = host();
+    let first = "Nov 29 10:00:00 host kernel: [1.0] NVRM: Xid (PCI:0000:17:00): 79, GPU has fallen off the bus.\n";
+    let rest = "Nov 29 10:00:01 host kernel: [2.0] nothing\n".repeat(400_000);
+    tree.write("var/log/kern.log", &format!("{first}{rest}"));
+    let ran = on(&tree, &["doctor"]);
+    assert!(ran.err.contains("/var/log/kern.log") && ran.err.contains("only its last 16 MiB is read"), "{}", ran.err);
+}
+
+#[test]
 fn many_names_cost_little() {
     let tree = host();
     let folder = tree.path().join("etc/modprobe.d");
