@@ -193,7 +193,7 @@ fn a_hold_of_the_administrator_stays() {
     let host = machine.host("dgx-held");
     let (old, new) = (machine.old, machine.new);
     let request = ["--profile", "driver", "--method", "packages", "--driver", "580", "--yes", "--accept-eula"];
-    let plan = host.gpusetup_plain(&[&["plan", "--json"], &request[..request.len() - 1]].concat()).succeeds().json();
+    let plan = host.gpusetup_plain(&[&["plan", "--json"], &request[..request.len() - 2]].concat()).succeeds().json();
     let names = wanted(&plan);
     machine.offer(&host, &names, &[old], &[old]);
     host.gpusetup_plain(&[&["apply"], &request[..]].concat()).succeeds();
