@@ -1,29 +1,8 @@
 //! NVIDIA's licences: which options accept them.
 
-use crate::common::Tree;
+use crate::common::is_root;
+use crate::other_hosts::{host, planned, text};
 use std::fs;
-use std::path::{Path, PathBuf};
-
-/// Only root changes a tree; `tests/run` runs these as root.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("paths of the tests are UTF-8")
-}
-
-fn host() -> Tree {
-    Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None).gxx(13)
-}
-
-/// A saved plan.
-fn planned(folder: &Path, tree: &Tree, more: &[&str]) -> PathBuf {
-    let file = folder.join("plan.json");
-    let ran = tree.run(&[&["plan", "--profile", "toolkit", "--cuda", "12.8.1", "--out", text(&file)], more].concat());
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    file
-}
 
 #[test]
 fn licences_are_accepted_by_their_own_option_alone() {

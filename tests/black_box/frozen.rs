@@ -3,7 +3,7 @@
 //! `tests/frozen/current/`: formats change on purpose only. `INSTA_UPDATE=always cargo test --test black_box frozen::` writes the
 //! list again; a change that an earlier release cannot read needs a new version in the schema's name, and a file here.
 
-use crate::common::{Ran, Tree, run};
+use crate::common::{Ran, Tree, is_root, run};
 use gpusetup::plan::Plan;
 use gpusetup::sum::sha256;
 use serde_json::Value;
@@ -147,11 +147,6 @@ fn a_bundle_is_verified_and_its_own_gpusetup_is_named() {
     assert!(sound.code == 0 && sound.out.starts_with("8 files, "), "{}{}", sound.out, sound.err);
     let ran = host().run(&["plan", "--bundle", text(&bundle)]);
     refused(&ran, 10, [RELEASE.0, env!("CARGO_PKG_VERSION")], "./gpusetup apply --bundle BUNDLE");
-}
-
-/// Only root changes a tree; `tests/run` runs these as root.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// The host on which the apply of that release failed: its journal and its downloads; of what it made, nothing.

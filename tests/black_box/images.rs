@@ -26,7 +26,7 @@ fn sum(bytes: &[u8]) -> String {
 }
 
 /// An archive of these files.
-fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (name, bytes) in files {
         let mut header = tar::Header::new_ustar();

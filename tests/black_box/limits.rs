@@ -2,6 +2,7 @@
 //! little memory and an end to the processor's time.
 
 use crate::common::{Ran, Tree};
+use crate::images::tar;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -170,19 +171,6 @@ fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(&tar(files)).expect("written");
     gzip.finish().expect("ended")
-}
-
-fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut tar = tar::Builder::new(Vec::new());
-    for (name, bytes) in files {
-        let mut header = tar::Header::new_ustar();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        header.set_path(name).expect("a name");
-        header.set_cksum();
-        tar.append(&header, *bytes).expect("written");
-    }
-    tar.into_inner().expect("ended")
 }
 
 const CONFIG: &str = r#"{"architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/usr/bin"]}}"#;

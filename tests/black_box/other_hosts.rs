@@ -1,25 +1,20 @@
 //! A plan that was made for another host is refused by `apply`, with what differs and a command that plans for this one, and
 //! nothing is touched. Each property is in a table here; what the rule is made of is tested in `src/plan/other_host.rs`.
 
-use crate::common::{Ran, Tree, run};
+use crate::common::{Ran, Tree, is_root, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Only root changes a tree; `tests/run` runs these as root.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-fn text(path: &Path) -> &str {
+pub fn text(path: &Path) -> &str {
     path.to_str().expect("paths of the tests are UTF-8")
 }
 
-fn host() -> Tree {
+pub fn host() -> Tree {
     Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None).gxx(13)
 }
 
 /// A saved plan.
-fn planned(folder: &Path, tree: &Tree, more: &[&str]) -> PathBuf {
+pub fn planned(folder: &Path, tree: &Tree, more: &[&str]) -> PathBuf {
     let file = folder.join("plan.json");
     let ran = tree.run(&[&["plan", "--profile", "toolkit", "--cuda", "12.8.1", "--out", text(&file)], more].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);

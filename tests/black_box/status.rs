@@ -1,7 +1,7 @@
 //! What `status`, `rollback`, `reboot-required` and `cache` report when nothing was applied, when a result or a journal is missing or
 //! damaged, and when `--root` is no host.
 
-use crate::common::{Ran, Tree};
+use crate::common::{Ran, Tree, is_root};
 use gpusetup::operation::{Link, Operation, WriteFile};
 use gpusetup::plan::{Plan, Step, StepId};
 use std::fs;
@@ -53,11 +53,6 @@ impl Bench {
 
 fn step(id: StepId, operation: Operation) -> Step {
     crate::step::step(id, vec![operation])
-}
-
-/// Only root changes a tree; `tests/run` runs these as root.
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 #[test]

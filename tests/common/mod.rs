@@ -187,7 +187,7 @@ pub fn program() -> Command {
 /// The same as root: whoever is not root is so among themselves.
 pub fn program_as_root() -> Command {
     let program = program();
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         return program;
     }
     let mut command = Command::new("unshare");
@@ -195,6 +195,11 @@ pub fn program_as_root() -> Command {
     command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(Stdio::null());
     command
+}
+
+/// Only root changes a tree; `tests/run` runs the tests of that as root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 pub fn run(arguments: &[&str]) -> Ran {

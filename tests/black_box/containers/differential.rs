@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// Lines in which each command `mark` has a number of its own.
+/// Lines in which each command `mark` has a different number.
 struct Lines {
     random: Random,
     marks: usize,
