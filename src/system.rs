@@ -217,7 +217,7 @@ impl System {
         self.read_up_to(path, limits::MAX_CONFIG)
     }
 
-    /// The bytes of a file of a kind that has a limit of its own ([`limits`]); links are followed.
+    /// The bytes of a file whose kind has a separate limit ([`limits`]); links are followed.
     pub fn read_up_to(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         let path = path.as_ref();
         let (file, room) = (self.open(path)?, self.room(most));
@@ -233,7 +233,7 @@ impl System {
         self.read_text_up_to(path, limits::MAX_CONFIG)
     }
 
-    /// The same of a file of a kind that has a limit of its own.
+    /// The same of a file whose kind has a separate limit.
     pub fn read_text_up_to(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Option<String>> {
         match self.read_up_to(path, most) {
             Ok(bytes) => Ok(Some(lossy_text(bytes))),

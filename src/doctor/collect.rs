@@ -92,7 +92,7 @@ fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<
     }
     let mut add = |name: String, path: &Path, most: u64| {
         // Unreadable files are reported by the facts, or belong to another user.
-        if let Some(text) = tail(system, path, most).ok().filter(|t| !t.trim().is_empty()) {
+        if let Some((text, _)) = tail(system, path, most).ok().filter(|(text, _)| !text.trim().is_empty()) {
             texts.insert(name, text);
         }
     };

@@ -142,8 +142,8 @@ pub fn read(system: &System) -> Answer<String> {
     }
     for path in FILES {
         match tail(system, path, MAX_LOG) {
-            Ok(text) => {
-                if system.metadata(path).is_ok_and(|meta| meta.len() > MAX_LOG) {
+            Ok((text, is_cut)) => {
+                if is_cut {
                     system.leave_out(path, &format!("only its last {} MiB is read", MAX_LOG >> 20));
                 }
                 return Answer::Is(text);
@@ -155,15 +155,18 @@ pub fn read(system: &System) -> Answer<String> {
     Answer::NotAsked("the tree has no kernel log".to_owned())
 }
 
-/// The last `most` bytes of a file, beginning with a whole line.
-pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<String> {
+/// The last `most` bytes of a file, beginning with a whole line, and whether there were more.
+pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<(String, bool)> {
     let mut file = system.open(path)?;
     let over = file.metadata()?.len().saturating_sub(most);
     file.seek(SeekFrom::Start(over))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     let text = lossy_text(bytes);
-    Ok(if over == 0 { text } else { text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default() })
+    Ok(match over {
+        0 => (text, false),
+        _ => (text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default(), true),
+    })
 }
 
 /// An error number (Xid) in a log.

@@ -17,11 +17,11 @@ pub use low_level::{LOW_LEVEL_RUNTIMES, low_level_runtimes};
 use self::configuration::{Configuration, configuration};
 use self::low_level::runtime_outside_path;
 use super::Facts;
-use super::engine_config::NVIDIA_RUNTIME;
+use super::engine_config::{NVIDIA_RUNTIME, must_be_light};
 use crate::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
 use crate::packages::{self, Versions};
 use crate::paths::{STARTED_AT_BOOT, UNIT_FOLDERS};
-use crate::system::limits::{MAX_RECORD, is_light_config};
+use crate::system::limits::MAX_RECORD;
 use crate::system::{Node, Program, System};
 use crate::version::AddOnVersion;
 use base64::Engine as _;
@@ -344,10 +344,10 @@ fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
         Err(e) => return Seen::Unreadable(e.to_string()),
     };
     match String::from_utf8(bytes) {
-        Ok(text) if !is_light_config(&text) => {
-            Seen::Unreadable("it has too many values for a configuration".to_owned())
-        }
-        Ok(text) => Seen::Is(ConfigFile { text, mode }),
+        Ok(text) => match must_be_light(&text) {
+            Ok(()) => Seen::Is(ConfigFile { text, mode }),
+            Err(e) => Seen::Unreadable(e.to_string()),
+        },
         Err(_) => Seen::Unreadable("it is not UTF-8".to_owned()),
     }
 }

@@ -58,7 +58,8 @@ impl fmt::Display for ConfigError {
     }
 }
 
-fn must_be_light(text: &str) -> Result<(), ConfigError> {
+/// Refuses a configuration that would take too much memory once it is parsed.
+pub fn must_be_light(text: &str) -> Result<(), ConfigError> {
     let why = "it has too many values for a configuration";
     if is_light_config(text) { Ok(()) } else { Err(ConfigError::new(why)) }
 }

@@ -155,30 +155,29 @@ impl PathFiles {
         let folders: BTreeSet<_> = MODULE_PATH.iter().filter_map(|folder| on.canonical(folder).ok()).collect();
         folders.iter().for_each(|folder| all.add_module_files(on, folder));
         all.add_units(on);
-        let system = on;
-        let on = &system.apart();
-        for (home, uid) in homes(system) {
-            if on.canonical(&home).ok().as_ref() != Some(&home) {
+        let people = &on.apart();
+        for (home, uid) in homes(on) {
+            if people.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
                 continue;
             }
-            match on.metadata(&home).map(|meta| meta.uid()) {
+            match people.metadata(&home).map(|meta| meta.uid()) {
                 Ok(owner) if owner == uid || owner == 0 => {}
                 _ => continue,
             }
-            all.add(on, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
-            ONLY_READ.iter().for_each(|name| all.add(on, &home.join(name), uid, true, None));
+            all.add(people, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
+            ONLY_READ.iter().for_each(|name| all.add(people, &home.join(name), uid, true, None));
             for (folder, ending) in FOLDERS_OF_HOME {
                 let folder = home.join(folder);
                 // A link leads to a place that the user may have chosen.
-                let is_own = on.canonical(&folder).is_ok_and(|path| path == folder);
-                let files = files_in(on, &folder, ending).into_iter().filter(|_| is_own);
-                files.for_each(|path| all.add(on, &path, uid, true, None));
+                let is_own = people.canonical(&folder).is_ok_and(|path| path == folder);
+                let files = files_in(people, &folder, ending).into_iter().filter(|_| is_own);
+                files.for_each(|path| all.add(people, &path, uid, true, None));
             }
         }
-        on.left_out().iter().for_each(|one| system.leave_out(&one.path, &one.why));
+        people.left_out().iter().for_each(|one| on.leave_out(&one.path, &one.why));
         let new = |said: &String| !all.left.contains(said);
-        let left_out = system.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
+        let left_out = on.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
         let left_out: Vec<_> = left_out.filter(new).collect();
         all.left.extend(left_out);
         all

@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         self.bytes_up_to(what, path, MAX_CONFIG)
     }
 
-    /// The bytes of a file of a kind that has a limit of its own.
+    /// The bytes of a file whose kind has a separate limit.
     pub fn bytes_up_to(&mut self, what: &str, path: impl AsRef<Path>, most: u64) -> Option<Vec<u8>> {
         let read = self.system.read_up_to(path.as_ref(), most);
         self.kept(what, path.as_ref(), read)
