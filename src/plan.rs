@@ -69,6 +69,7 @@ pub use repair::{Repair, repair};
 pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images};
 pub use switch::{installed_toolkit, switch};
 
+use crate::causes::tree;
 use crate::compat::{AddOnId, Database};
 use crate::host::Facts;
 use crate::ids::{CheckId, Recorded};
@@ -78,7 +79,7 @@ use crate::resolve::{PythonPackage, Reason, Rejection, Request, Selection};
 use crate::version::CudaVersion;
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The schema that [`Plan`] is printed in.
 pub const SCHEMA: &str = "gpusetup.plan/1";
@@ -371,6 +372,15 @@ impl Plan {
     /// The package-manager transactions in the plan.
     pub fn packages(&self) -> impl Iterator<Item = &Packages> {
         self.acts().filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
+    }
+
+    /// The plan for the host in a tree, if it is one: what its warnings advise is for that tree, not for the machine that it is
+    /// typed on.
+    pub fn in_tree(mut self, root: Option<&Path>) -> Self {
+        for warning in &mut self.warnings {
+            warning.text = tree::sentence_on(&warning.text, root);
+        }
+        self
     }
 
     /// The plan with downloads from mirrors, if there are any.

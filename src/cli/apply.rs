@@ -238,7 +238,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 Ok(planned) => planned,
             };
             planned.notes.iter().for_each(|note| say(note));
-            planned.plan
+            planned.plan.in_tree(options.host.root.as_deref())
         }
     };
     account.plan(&plan);

@@ -155,7 +155,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
         Ok(planned) => {
             planned.notes.iter().for_each(|note| super::say(note));
-            planned.plan
+            planned.plan.in_tree(options.host.root.as_deref())
         }
     };
     if sources.offline

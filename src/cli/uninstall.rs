@@ -194,6 +194,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let request =
         Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
     let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;
+    let plan = plan.in_tree(options.host.root.as_deref());
     if !system.runs_programs() {
         return Ok(plan.not_knowing_what_goes_along());
     }

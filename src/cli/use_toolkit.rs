@@ -115,7 +115,8 @@ fn plan(options: &Options, wanted: &Requirement<CudaVersion>) -> Result<(Plan, C
     };
     let version = installed_toolkit(database, &facts, wanted)?.version;
     let files = PathFiles::of(&system(host));
-    Ok((Planner::new(database).switch(facts, wanted, request, &files)?, version))
+    let plan = Planner::new(database).switch(facts, wanted, request, &files)?;
+    Ok((plan.in_tree(host.root.as_deref()), version))
 }
 
 /// Prints the lines for one shell.

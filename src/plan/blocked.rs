@@ -43,5 +43,5 @@ fn unblock(blocks: &[Block]) -> Vec<String> {
 
 /// The command that finds a part of the kernel's command line in the files of boot loaders.
 pub fn in_boot_loader(text: &str) -> String {
-    format!("grep -rnF {} /etc/default/grub /etc/kernel/cmdline /boot/loader/entries", quoted(text))
+    format!("sudo grep -rnF {} /etc/default/grub /etc/kernel/cmdline /boot/loader/entries", quoted(text))
 }

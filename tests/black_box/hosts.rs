@@ -538,7 +538,7 @@ fn a_companion_is_a_row_and_nothing_else() {
         "sudo apt-get install 'spindle=580.*'; sudo apt-get install 'nvidia-weaver-580=580.95.05*'",
         ": Wheels need Spindle of driver branch 580 (package spindle in NVIDIA's repository). Looms",
     ] {
-        assert!(warnings(&named, "GS801")[0].contains(part), "{named}");
+        assert!(tree.typed_in_it(&warnings(&named, "GS801")[0]).contains(part), "{named}");
     }
     let ampere = plan(&unoffered, "10de:20b0x8", &[]).json();
     assert!(!ampere["steps"].to_string().contains("eaver"), "other boards do not need it: {ampere}");

@@ -551,7 +551,7 @@ fn grace_is_told_who_counts_its_memory() {
     };
     let option = "nvidia.NVreg_CoherentGPUMemoryMode=driver";
     let command = format!("sudo gpusetup apply --driver 580 --profile driver --module-option {option}");
-    assert!(said(&["--driver", "580"])[0].ends_with(&command), "the request stays");
+    assert!(tree.typed_in_it(&said(&["--driver", "580"])[0]).ends_with(&command), "the request stays");
     assert_eq!(said(&["--driver", "580", "--module-option", option]), [""; 0]);
     let spark = Tree::ubuntu_24_04().arch(183).gpu("000f:01:00.0", "2e12", None);
     assert!(warnings(&spark.run(&["plan", "--json", "--profile", "driver"]).json(), "GS909").is_empty());

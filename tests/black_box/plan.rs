@@ -786,7 +786,7 @@ fn what_runs_pods_with_its_own_containerd_is_named() {
     ] {
         let plan = tree.run(&["plan", "--gpu", "a100", "--profile", "container-host", "--json"]).json();
         let warnings = plan["warnings"].as_array().expect("warnings").iter().filter(|w| w["check"] == "GS803");
-        let texts: Vec<_> = warnings.map(|w| w["text"].as_str().expect("a text")).collect();
+        let texts: Vec<_> = warnings.map(|w| tree.typed_in_it(w["text"].as_str().expect("a text"))).collect();
         let says = format!("{title} runs pods with its own containerd, which gpusetup does not set up. ");
         assert!(texts.iter().any(|text| text.starts_with(&says) && text.contains(instead)), "{texts:?}");
         assert!(!texts.iter().any(|text| text.contains("no container engine is known")), "{texts:?}");

@@ -281,7 +281,7 @@ fn a_switch_away_from_a_toolkit_that_only_the_link_names_warns() {
     tree.link("usr/local/cuda", "/opt/cuda");
     let warned = |version: &str| {
         let plan = tree.run(&["use", "cuda", version, "--dry-run", "--json"]).json();
-        plan["warnings"].to_string().contains("`sudo ln -sT /opt/cuda /usr/local/cuda-12.6`")
+        tree.typed_in_it(&plan["warnings"].to_string()).contains("`sudo ln -sT /opt/cuda /usr/local/cuda-12.6`")
     };
     assert!(warned("12.4") && !warned("12.6"));
     tree.link("usr/local/cuda-12.6", "/opt/cuda");
@@ -312,7 +312,7 @@ fn links_to_a_removed_toolkit_go_or_are_named() {
     tree.write("etc/profile.d/gpusetup-cuda.sh", "");
     let elsewhere = plan(&["11.2", "--prefix", "/opt/big"]);
     assert!(!ids(&elsewhere).contains(&"environment"), "the settings name the link in /usr/local: {elsewhere}");
-    let warnings = elsewhere["warnings"].to_string();
+    let warnings = tree.typed_in_it(&elsewhere["warnings"].to_string());
     for (link, fix) in [("cuda", "sudo gpusetup use cuda VERSION"), ("cuda-11.2", "sudo rm /usr/local/cuda-11.2")] {
         let named = format!("the link /usr/local/{link} leads to the removed toolkit and stays: `{fix}`");
         assert!(warnings.contains(&named), "{named}: {warnings}");

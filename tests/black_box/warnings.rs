@@ -22,9 +22,9 @@ fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
         host.write("etc/modprobe.d/own.conf", &format!("# ours\n{line}\n"));
         let plan = host.run(&["plan", "--json"]).json();
         let [text] = warnings(&plan, "GS204").try_into().expect("one warning");
-        for part in
-            ["/etc/modprobe.d/own.conf:2 keeps the kernel module nvidia", when, "sed -i 2d /etc/modprobe.d/own.conf"]
-        {
+        // Here the line would be one of this machine's own file.
+        let remove = format!("sudo chroot {} sed -i 2d /etc/modprobe.d/own.conf", host.path().display());
+        for part in ["/etc/modprobe.d/own.conf:2 keeps the kernel module nvidia", when, &remove] {
             assert!(text.contains(part), "{line}: {part}: {text}");
         }
         let toolkit = host.run(&["plan", "--json", "--profile", "toolkit"]).json();

@@ -131,6 +131,12 @@ impl Tree {
         self.0.path()
     }
 
+    /// Commands for this tree, as they would be typed on a machine with its files.
+    pub fn typed_in_it(&self, text: &str) -> String {
+        let path = self.path().display();
+        text.replace(&format!(" --root {path}"), "").replace(&format!("chroot {path} "), "")
+    }
+
     pub fn write(&self, path: &str, text: &str) {
         self.write_bytes(path, text.as_bytes());
     }

@@ -131,7 +131,7 @@ pub const CASES: &[Case] = &[
         "the command line keeps the driver out",
         "boots $K; bind ''; echo \"$(cat $live/proc/cmdline) module_blacklist=nvidia\" >$live/proc/cmdline",
         &["GS204 fail", "GS501 fail < GS204"],
-        "GS204: grep -rnF module_blacklist=nvidia",
+        "GS204: sudo grep -rnF module_blacklist=nvidia",
     ),
     sick(
         "a tree in which nothing loads the driver",
