@@ -612,6 +612,21 @@ pub fn newer_database() -> Remedy {
     Remedy::new("install a newer database", ["sudo gpusetup db update"])
 }
 
+/// A file that is too large to be read (GS608).
+pub fn left_out(said: &str) -> String {
+    format!("not read: {said}; what depends on it is not known")
+}
+
+/// A host whose files are too large together (GS608).
+pub fn partly_read(said: &str) -> String {
+    format!("only a part of the host was read, up to a limit for all of its files; not {said}")
+}
+
+/// What to do with a file or folder that is too large (GS608).
+pub fn make_smaller(path: &str) -> Remedy {
+    Remedy::new("make it smaller, or remove it", [format!("sudo ls -lSd {}", quoted(path))])
+}
+
 /// A file system mounted noexec (GS602).
 pub const NO_EXEC: &str =
     "choose a directory on another file system with --cache, or remount this one (mount -o remount,exec)";
@@ -878,6 +893,10 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS607 => Cause::new("the compatibility database is months old: newer GPUs, drivers and fixes are missing in it")
             .only("plan and apply only: it is about what they choose from")
             .helps(newer_database()),
+        CheckId::GS608 => Cause::new(
+            "a file or folder is larger than gpusetup reads one, so that what depends on it is not known; or all files together are",
+        )
+        .helps(make_smaller("FILE")),
         CheckId::GS606 => Cause::new("HOME and PATH are not set, as under cloud-init, systemd and cron")
             .only("apply only: it gives every command a complete environment"),
         CheckId::GS701 => Cause::new(

@@ -73,6 +73,7 @@ pub use toolkit::version_file;
 
 use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
 use crate::nvidia::{DeviceReadings, DeviceState, MigHost};
+use crate::system::limits::Limit;
 use crate::system::{Node, Space};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -599,6 +600,9 @@ pub struct Unreadable {
     /// Set if GPUs may be missing from the list because of this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
+    /// Set if it could be read, but for one of gpusetup's limits: for a file, or for the whole host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
 }
 
 /// Which GPUs may be missing from the list. An unreadable GPU is not the same as no GPU.
@@ -620,13 +624,14 @@ struct UnreadableInFile {
     what: String,
     why: String,
     missing: Option<Missing>,
+    limit: Option<Limit>,
 }
 
 impl From<UnreadableInFile> for Unreadable {
-    fn from(UnreadableInFile { what, why, missing }: UnreadableInFile) -> Self {
+    fn from(UnreadableInFile { what, why, missing, limit }: UnreadableInFile) -> Self {
         // Facts of older gpusetup versions have the sentence only.
         let older = || [Missing::Gpus, Missing::ListedGpu].into_iter().find(|missing| missing.what() == what);
-        Self { missing: missing.or_else(older), what, why }
+        Self { missing: missing.or_else(older), what, why, limit }
     }
 }
 
@@ -641,9 +646,20 @@ impl Missing {
 }
 
 impl Unreadable {
+    /// The file or folder, as far as it is one.
+    pub fn path(&self) -> &str {
+        let text = if self.what.starts_with('/') { &self.what } else { &self.why };
+        text.split(": ").next().unwrap_or(text)
+    }
+
+    /// What could not be read, and why, in a line.
+    pub fn said(&self) -> String {
+        format!("{}: {}", self.what, self.why)
+    }
+
     /// An entry for GPUs that may be missing.
     pub fn gpus(missing: Missing, why: impl ToString) -> Self {
-        Self { what: missing.what().to_owned(), why: why.to_string(), missing: Some(missing) }
+        Self { what: missing.what().to_owned(), why: why.to_string(), missing: Some(missing), limit: None }
     }
 
     /// An entry for a line of an lspci listing that names a GPU without its ids.
@@ -706,6 +722,11 @@ impl Facts {
     /// The lines of an lspci listing that name an NVIDIA GPU without its ids.
     pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
         self.unreadable.iter().filter(|u| u.missing == Some(Missing::ListedGpu))
+    }
+
+    /// What was left out because of this limit of gpusetup's.
+    pub fn left_out(&self, limit: Limit) -> impl Iterator<Item = &Unreadable> {
+        self.unreadable.iter().filter(move |one| one.limit == Some(limit))
     }
 
     /// Whether an enabled repository matches any of these marks (`seen_as` in the database).

@@ -236,6 +236,8 @@ ids! {
     GS606 = "GS606",
     /// The compatibility database is recent.
     GS607 = "GS607",
+    /// Nothing on the host is too large to be read.
+    GS608 = "GS608",
     /// Login shells find the default toolkit.
     GS701 = "GS701",
     /// Library links of cuDNN and other add-ons are intact.

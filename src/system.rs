@@ -36,6 +36,7 @@ pub use program::{
 };
 pub use summed::{consists_of_holes, copy_summed, digest, digest_of_file, digest_on};
 
+use limits::Limit;
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -224,7 +225,7 @@ impl System {
         // A longer file is not read at all. The files of /proc have no length before they are read.
         let read = if room == 0 || file.metadata()?.len() > room { None } else { input::limited(file, room)? };
         let bytes = read.ok_or_else(|| self.too_large(path, most, room))?;
-        self.spend(bytes.len() as u64);
+        self.spend(path, bytes.len() as u64);
         Ok(bytes)
     }
 
@@ -268,20 +269,22 @@ impl System {
             Err(e) if is_absent(&e) => return Ok(Vec::new()),
             opened => opened?,
         };
-        let (mut names, mut bytes) = (Vec::new(), 0);
+        let directory = directory.as_ref();
+        let (mut names, mut bytes, room) = (Vec::new(), 0, self.room_for_names());
         for entry in rustix::fs::Dir::new(opened)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             if name != "." && name != ".." {
                 bytes += name.len() + size_of::<String>();
                 names.push(name);
             }
-            if names.len() > limits::MAX_NAMES || bytes > limits::MAX_NAME_BYTES.min(self.room_for_names()) {
-                return Err(self.refused(directory.as_ref(), format!("it has more than {} names", names.len() - 1)));
+            if names.len() > limits::MAX_NAMES || bytes > limits::MAX_NAME_BYTES.min(room) {
+                let limit = if bytes > room { Limit::Whole } else { Limit::File };
+                return Err(self.refused(directory, format!("it has more than {} names", names.len() - 1), limit));
             }
         }
         // What /proc has of a busy server is no stranger's.
         if !self.is_live() {
-            self.spend(bytes as u64);
+            self.spend(directory, bytes as u64);
         }
         names.sort();
         Ok(names)

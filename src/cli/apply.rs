@@ -1,7 +1,7 @@
 //! `gpusetup apply`, `resume` and `rollback`.
 
 use super::files::read_plan;
-use super::host::{containers_of, database, look};
+use super::host::{add_containers, database, look};
 use super::locked::Locked;
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions,
@@ -227,7 +227,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
             options.request.left_out_layers(machine).into_iter().for_each(super::say);
             let mut facts = facts.clone();
             facts.gpu_states = gpu_states(system, &facts, &request.settings.states);
-            facts.container_host = containers_of(system, database, &request);
+            add_containers(&mut facts, system, database, &request);
             mig::request::prepare(system, database, &mut facts, &mut request, true)?;
             let planned = match planner.plan(facts, request) {
                 Err(e) if options.request.if_no_gpu == IfNoGpu::Skip && e.is_without_gpu() => {

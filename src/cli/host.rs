@@ -8,13 +8,13 @@ use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::host::{
-    ContainerHost, Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_offers, architecture_of,
-    assumed_gpus, assumptions, container_host, probe, stock,
+    ContainerHost, Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_left_out, add_offers,
+    architecture_of, assumed_gpus, assumptions, container_host, probe, stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
 use crate::resolve::Request;
-use crate::system::limits::LeftOut;
+use crate::system::limits::{LeftOut, MAX_NAMED};
 use crate::system::{System, enter};
 use crate::text::{count, one_line, quoted, quoted_path};
 use std::path::{Path, PathBuf};
@@ -79,20 +79,24 @@ pub fn no_such_system(e: &StockError) -> Problem {
     )
 }
 
-/// What a host has for containers, if the request sets them up.
-pub fn containers_of(system: &System, database: &Database, request: &Request) -> Option<ContainerHost> {
-    let asked = request.settings.containers.as_ref()?;
-    let system = &system.looked_at();
-    let found = container_host(system, database, asked.docker_user.as_deref());
-    tell_left_out(system.left_out());
-    Some(found)
+/// Adds what a host has for containers to its facts, if the request sets them up.
+pub fn add_containers(facts: &mut Facts, system: &System, database: &Database, request: &Request) {
+    if let Some(asked) = &request.settings.containers {
+        let system = &system.looked_at();
+        facts.container_host = Some(container_host(system, database, asked.docker_user.as_deref()));
+        add_left_out(&mut facts.unreadable, system);
+        tell_left_out(system.left_out());
+    }
 }
 
 /// Says what a look did not read because of its limits.
 pub fn tell_left_out(left_out: Vec<LeftOut>) {
-    if let Some((LeftOut { path, why }, more)) = left_out.split_first() {
-        let more =
-            if more.is_empty() { String::new() } else { format!("; nor {} more", count(more.len() as u64, "file")) };
+    if let Some((LeftOut { path, why, .. }, more)) = left_out.split_first() {
+        let more = match more.len() {
+            0 => String::new(),
+            number if number + 1 < MAX_NAMED => format!("; nor {} more", count(number as u64, "file")),
+            _ => "; nor many more files".to_owned(),
+        };
         say(&format!("not read: {}: {why}{more}", one_line(&path.to_string_lossy())));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Problem;
 use super::files::save;
-use super::host::{containers_of, containers_of_stock, database, described, look_or_stock, no_gpus, system};
+use super::host::{add_containers, containers_of_stock, database, described, look_or_stock, no_gpus, system};
 use super::locked::{self, Locked};
 use super::mig;
 use super::options::{
@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     options.request.left_out_layers(machine).into_iter().for_each(super::say);
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
-        facts.container_host = containers_of(&system, database, &request);
+        add_containers(&mut facts, &system, database, &request);
         mig::request::prepare(&system, database, &mut facts, &mut request, false)?;
     }
     if options.stock.os.is_some() {

@@ -60,7 +60,7 @@ impl Area {
             C::GS702 | C::GS703 | C::GS708 | C::GS710 => Self::AddOns,
             C::GS716 | C::GS717 | C::GS718 | C::GS719 | C::GS720 => Self::Python,
             C::GS803 | C::GS810 | C::GS811 | C::GS812 | C::GS813 => Self::Containers,
-            C::GS404 | C::GS603 => Self::Packages,
+            C::GS404 | C::GS603 | C::GS608 => Self::Packages,
             _ => Self::Driver,
         }
     }

@@ -67,6 +67,15 @@ pub const CHECKS: &[Check] = &[
         follows_from: &[],
     },
     Check {
+        id: CheckId::GS608,
+        reads: "what every other check reads, and the limits of gpusetup",
+        run: packages::wholly_read,
+        needs: &[],
+        runtime: false,
+        facts_suffice: true,
+        follows_from: &[],
+    },
+    Check {
         id: CheckId::GS404,
         reads: "apt's repository lists, their keys, apt's key policy",
         run: repositories::keys,

@@ -64,6 +64,7 @@ pub fn offered(
             what: "the packages that the repositories offer".to_owned(),
             why: why.to_string(),
             missing: None,
+            limit: None,
         }),
     }
 }

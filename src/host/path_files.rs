@@ -3,7 +3,7 @@
 
 use crate::paths::{LOADER_PATH, PROFILE};
 use crate::system::System;
-use crate::system::limits::MAX_RECORD;
+use crate::system::limits::{MAX_HOME, MAX_LOOK, MAX_RECORD};
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -155,8 +155,9 @@ impl PathFiles {
         let folders: BTreeSet<_> = MODULE_PATH.iter().filter_map(|folder| on.canonical(folder).ok()).collect();
         folders.iter().for_each(|folder| all.add_module_files(on, folder));
         all.add_units(on);
-        let people = &on.apart();
+        let mut rest = MAX_LOOK;
         for (home, uid) in homes(on) {
+            let people = &on.apart(MAX_HOME.min(rest));
             if people.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
                 continue;
@@ -174,8 +175,9 @@ impl PathFiles {
                 let files = files_in(people, &folder, ending).into_iter().filter(|_| is_own);
                 files.for_each(|path| all.add(people, &path, uid, true, None));
             }
+            people.left_out().iter().for_each(|one| on.leave_out(&one.path, &one.why));
+            rest -= people.spent();
         }
-        people.left_out().iter().for_each(|one| on.leave_out(&one.path, &one.why));
         let new = |said: &String| !all.left.contains(said);
         let left_out = on.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
         let left_out: Vec<_> = left_out.filter(new).collect();
@@ -298,5 +300,29 @@ mod tests {
         ];
         assert_eq!(read, [&modules[..], &others.map(str::to_owned)].concat());
         assert_eq!(found.left, ["/home/ann/.profile is a link to /root/.bashrc"]);
+    }
+
+    #[test]
+    fn one_home_does_not_use_up_what_is_read_of_the_others() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let on = System::at(dir.path());
+        let me = rustix::process::geteuid().as_raw();
+        for folder in ["/etc", "/home/ann/.config/fish/conf.d", "/home/zoe"] {
+            on.make_directories(folder, 0o755).expect("made");
+        }
+        let passwd = ["ann", "zoe"].map(|name| format!("{name}:x:{me}:1::/home/{name}:/bin/sh\n")).concat();
+        on.write("/etc/passwd", passwd.as_bytes(), 0o644).expect("written");
+        for n in 0..300 {
+            on.write(format!("/home/ann/.config/fish/conf.d/{n}.fish"), b"x\n", 0o644).expect("written");
+        }
+        on.write("/home/zoe/.bashrc", b"x\n", 0o644).expect("written");
+        let found = PathFiles::of(&on);
+        let of_zoe = found.read.iter().filter(|file| file.path.starts_with("/home/zoe")).count();
+        assert!(of_zoe == 1 && found.read.len() < 257, "{of_zoe} of {}", found.read.len());
+        assert!(
+            found.left.iter().any(|said| said.contains("/home/ann") && said.contains("256 KiB")),
+            "{:?}",
+            found.left
+        );
     }
 }

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 /// How much is named that could not be read.
 const MAX_MISSED: usize = 500;
 
-/// Adds what a look left out because of its limits, as far as it is not there already.
+/// Adds what a look left out because of its limits. A probe may have said so, without the limit.
 pub fn add_left_out(missed: &mut Vec<Unreadable>, system: &System) {
-    for LeftOut { path, why } in system.left_out() {
+    for LeftOut { path, why, limit } in system.left_out() {
         let what = path.display().to_string();
-        if !missed.iter().any(|one| one.what == what || one.why.starts_with(&what)) {
-            missed.push(Unreadable { what, why, missing: None });
+        match missed.iter_mut().find(|one| one.what == what || one.why.starts_with(&what)) {
+            Some(one) => one.limit = Some(limit),
+            None => missed.push(Unreadable { what, why, missing: None, limit: Some(limit) }),
         }
     }
 }
@@ -38,7 +39,7 @@ impl<'a> Reader<'a> {
 
     /// Records that `what` could not be read.
     pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
-        self.note(Unreadable { what: what.into(), why: why.to_string(), missing: None });
+        self.note(Unreadable { what: what.into(), why: why.to_string(), missing: None, limit: None });
     }
 
     /// Records what the look left out because of its limits, as far as no probe did.

@@ -19,6 +19,7 @@ use crate::resolve::{
     is_over, of_another_system, summary,
 };
 use crate::sum::Sum;
+use crate::system::limits::Limit;
 use crate::text::{bytes, count};
 use crate::version::dotted;
 use serde::Serialize;
@@ -144,6 +145,7 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     for further in &resolution.further {
         not_over_another(facts, &further.request, &further.chosen)?;
     }
+    wholly_read(facts)?;
     not_a_virtual_machines(facts, request, resolution)?;
     sign_modules::not_unsigned(facts, host.distribution, request, resolution)?;
     if resolution.driver.is_some() {
@@ -300,6 +302,13 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
 /// Whether a driver is installed, not kept.
 fn installs_driver(chosen: &Resolution) -> bool {
     chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
+}
+
+/// Refuses a host of which only a part was read: whatever is not known of it could change the plan.
+fn wholly_read(facts: &Facts) -> Result<(), Conflict> {
+    let Some(one) = facts.left_out(Limit::Whole).next() else { return Ok(()) };
+    let conflict = Conflict::blocked(CheckId::GS608, causes::partly_read(&one.said()));
+    Err(conflict.hint(causes::make_smaller(one.path()).to_string()))
 }
 
 /// Refuses to install a driver for a GPU that is passed through to a virtual machine.
@@ -464,6 +473,9 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
     }
     for text in containers::warnings(context) {
         say(CheckId::GS803, text);
+    }
+    for one in context.facts.left_out(Limit::File) {
+        say(CheckId::GS608, causes::left_out(&one.said()));
     }
     for unreadable in context.facts.unreadable_gpus() {
         say(

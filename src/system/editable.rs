@@ -46,7 +46,7 @@ impl System {
         if meta.len() > room {
             return Ok(Err(format!("{shown}: {}", self.too_large(path, MAX_CONFIG, room))));
         }
-        self.spend(meta.len());
+        self.spend(path, meta.len());
         Ok(match whole(file)? {
             None => Err(format!("{shown} is not a UTF-8 text")),
             Some(text) => Ok(Some(Editable { text, mode: meta.mode() & 0o7777, uid: meta.uid(), gid: meta.gid() })),

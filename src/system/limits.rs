@@ -2,6 +2,7 @@
 //! or a pasted text costs whoever made it nothing (a sparse file has no blocks), so that size alone must cost its reader nothing.
 
 use super::System;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,48 +40,68 @@ pub const MAX_OUTPUT: u64 = 128 << 20;
 pub const MAX_NAMES: usize = 1 << 18;
 /// See [`MAX_NAMES`].
 pub const MAX_NAME_BYTES: usize = 24 << 20;
-/// Bytes of all files that a look reads whole, each as often as it is read. Of a usual host they are about one megabyte.
+/// Bytes of all files of a tree that a look reads whole, each as often as it is read. Of a usual host they are about one megabyte.
 pub const MAX_LOOK: u64 = 16 << 20;
+/// The same of this host, which may have the modules of many kernels: only root wrote these files.
+const MAX_LOOK_HERE: u64 = 64 << 20;
+/// The same of the home of one person, whose files are those of shells: nobody's home uses up what there is for the others.
+pub const MAX_HOME: u64 = 256 << 10;
 /// What a file of a tree counts for at least, however short it is: opening it takes time, too.
 const LEAST_COST: u64 = 1 << 10;
+/// The same in `/sys`, which has several short files for each device of a large machine.
+const LEAST_COST_IN_SYS: u64 = 64;
 /// Bytes of a file whose checksum a look takes: plans name the state of small files only.
 pub const MAX_SUMMED: u64 = 256 << 20;
 /// How many files that were left out a look names.
-const MAX_NAMED: usize = 20;
+pub const MAX_NAMED: usize = 20;
+
+/// The limit that kept something from being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// That of a file, a folder or somebody's home: the rest was read.
+    File,
+    /// That of all files together: nothing was read after it.
+    Whole,
+}
 
 /// A file or folder that was not read because of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// The file or folder.
     pub path: PathBuf,
-    /// Which limit it exceeds.
+    /// Which limit it exceeds, in words.
     pub why: String,
+    /// Which limit it exceeds.
+    pub limit: Limit,
 }
 
 /// What is left of a look's budget, and what it left out.
 #[derive(Debug)]
 pub(super) struct Look {
+    most: u64,
     left: AtomicU64,
     left_out: Mutex<Vec<LeftOut>>,
 }
 
-impl Default for Look {
-    fn default() -> Self {
-        Self { left: AtomicU64::new(MAX_LOOK), left_out: Mutex::default() }
-    }
-}
-
 impl Look {
+    fn of(most: u64) -> Arc<Self> {
+        Arc::new(Self { most, left: AtomicU64::new(most), left_out: Mutex::default() })
+    }
+
     fn spend(&self, bytes: u64) {
         let rest = |left: u64| Some(left.saturating_sub(bytes));
         // It cannot fail: there is always a rest.
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
     }
 
-    fn note(&self, path: &Path, why: &io::Error) {
+    /// Keeps the first ones, and each way in which something was left out.
+    fn note(&self, path: &Path, why: &io::Error, limit: Limit) {
         let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < MAX_NAMED && !all.iter().any(|one| one.path == path) {
-            all.push(LeftOut { path: path.to_owned(), why: why.to_string() });
+        let is_new_limit = || !all.iter().any(|one| one.limit == limit);
+        if all.len() < MAX_NAMED && !all.iter().any(|one| one.path == path) || is_new_limit() {
+            all.push(LeftOut { path: path.to_owned(), why: why.to_string(), limit });
         }
     }
 }
@@ -88,12 +109,19 @@ impl Look {
 impl System {
     /// The same host for a look, which reads [`MAX_LOOK`] bytes in all. A look within a look shares its budget.
     pub fn looked_at(&self) -> Self {
-        Self { look: Some(self.look.clone().unwrap_or_else(|| Arc::new(Look::default()))), ..self.clone() }
+        let most = if self.is_live() { MAX_LOOK_HERE } else { MAX_LOOK };
+        Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most))), ..self.clone() }
     }
 
-    /// The same look for files that people other than root wrote: they have a budget of their own, and use up no other.
-    pub fn apart(&self) -> Self {
-        Self { look: self.look.as_ref().map(|_| Arc::new(Look::default())), ..self.clone() }
+    /// The same look for files that somebody other than root wrote: it has a budget of its own, of so many bytes, and uses up no
+    /// other.
+    pub fn apart(&self, most: u64) -> Self {
+        Self { look: self.look.as_ref().map(|_| Look::of(most)), ..self.clone() }
+    }
+
+    /// How many bytes this look has read.
+    pub fn spent(&self) -> u64 {
+        self.look.as_ref().map_or(0, |look| look.most - look.left.load(Ordering::Relaxed))
     }
 
     /// What this look left out so far because of its limits; the first ones, if it is much.
@@ -104,7 +132,7 @@ impl System {
 
     /// Notes that a look leaves out some of what a file or folder has.
     pub fn leave_out(&self, path: impl AsRef<Path>, why: &str) {
-        self.refused(path.as_ref(), why.to_owned());
+        self.refused(path.as_ref(), why.to_owned(), Limit::File);
     }
 
     /// How much of a file of this kind may be read now.
@@ -118,27 +146,36 @@ impl System {
         usize::try_from(room).unwrap_or(usize::MAX)
     }
 
-    /// So much was read.
-    pub(super) fn spend(&self, bytes: u64) {
+    /// So much was read of a file or folder.
+    pub(super) fn spend(&self, path: &Path, bytes: u64) {
+        let least = match path.starts_with("/sys") {
+            true => LEAST_COST_IN_SYS,
+            false => LEAST_COST,
+        };
         if let Some(look) = &self.look {
             // What the kernel tells of a large machine is in many short files.
-            look.spend(if self.is_live() { bytes } else { bytes.max(LEAST_COST) });
+            look.spend(if self.is_live() { bytes } else { bytes.max(least) });
         }
     }
 
     /// Refuses a file that is larger than `room`, where one of its kind may have `most` bytes.
     pub(super) fn too_large(&self, path: &Path, most: u64, room: u64) -> io::Error {
-        match room < most {
-            true => self.refused(path, format!("what was read before it has {} MiB, the limit", MAX_LOOK >> 20)),
-            false => self.refused(path, format!("it is larger than {}, the limit for such a file", size(most))),
+        match self.look.as_ref().filter(|_| room < most) {
+            Some(look) => {
+                let why = format!("what was read before it has {}, the limit", size(look.most));
+                self.refused(path, why, Limit::Whole)
+            }
+            None => {
+                self.refused(path, format!("it is larger than {}, the limit for such a file", size(most)), Limit::File)
+            }
         }
     }
 
     /// Refuses a file or folder because of a limit, and notes that.
-    pub(super) fn refused(&self, path: &Path, why: String) -> io::Error {
+    pub(super) fn refused(&self, path: &Path, why: String, limit: Limit) -> io::Error {
         let why = io::Error::new(io::ErrorKind::FileTooLarge, why);
         if let Some(look) = &self.look {
-            look.note(path, &why);
+            look.note(path, &why, limit);
         }
         why
     }
@@ -207,9 +244,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("small"), "x").expect("written");
         let system = System::at(dir.path()).looked_at();
-        let people = system.apart();
-        let read = (0..MAX_LOOK / LEAST_COST + 10).filter(|_| people.read("/small").is_ok()).count() as u64;
-        assert_eq!((read, people.left_out().len()), (MAX_LOOK / LEAST_COST, 1));
+        let people = system.apart(MAX_HOME);
+        let read = (0..MAX_HOME / LEAST_COST + 10).filter(|_| people.read("/small").is_ok()).count() as u64;
+        assert_eq!((read, people.left_out().len()), (MAX_HOME / LEAST_COST, 1));
+        assert_eq!(people.spent(), MAX_HOME);
         assert!(system.read("/small").is_ok() && system.left_out().is_empty());
     }
 

@@ -108,7 +108,51 @@ fn large_files_in_every_folder_of_a_tree_cost_nothing_and_are_named() {
     assert!(is_named("/etc/modprobe.d/0.conf") && is_named("/etc/ld.so.cache"), "{unread:#?}");
     assert!(unread.iter().any(|one| one.to_string().contains("larger than 1 MiB")), "{unread:#?}");
     let said = on(&tree, &["plan"]).err;
-    assert!(said.contains("not read: /") && said.contains("files"), "{said}");
+    assert!(said.contains("not read: /") && said.contains("many more files"), "{said}");
+}
+
+/// What a check or a plan did not read is no reason for it to be content.
+#[test]
+fn what_was_not_read_is_said_by_doctor_and_plan() {
+    let tree = host();
+    let known = |look: &[&str]| {
+        let ran = on(&tree, &[look, &["--json"]].concat());
+        let answer = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
+        let found = answer["checks"].as_array().into_iter().chain(answer["warnings"].as_array()).flatten();
+        let found = found.filter(|one| one["id"] == "GS608" || one["check"] == "GS608").map(Value::to_string);
+        (ran.code, found.collect::<Vec<_>>().join(" "), ran.err)
+    };
+    assert!(known(&["doctor"]).1.contains("\"pass\""));
+    assert_eq!(known(&["plan"]).1, "");
+    sparse(&tree, "etc/modprobe.d/own.conf");
+    let (_, found, _) = known(&["doctor"]);
+    assert!(found.contains("\"warn\"") && found.contains("sudo chroot") && found.contains("own.conf"), "{found}");
+    let (code, found, _) = known(&["plan"]);
+    assert!(code == 0 && found.contains("/etc/modprobe.d/own.conf: it is larger than 1 MiB"), "{code} {found}");
+    // Too much together: whatever came after it was not read at all.
+    (0..30).for_each(|n| tree.write(&format!("etc/modprobe.d/{n}.conf"), &"#\n".repeat(1 << 19)));
+    let (code, found, _) = known(&["doctor"]);
+    assert!(code == 20 && found.contains("\"fail\"") && found.contains("only a part of the host"), "{code} {found}");
+    let (code, _, said) = known(&["plan"]);
+    assert!(
+        code == 5 && said.contains("only a part of the host was read") && said.contains("ls -lSd"),
+        "{code} {said}"
+    );
+}
+
+/// A server may have thousands of virtual functions of network cards.
+#[test]
+fn thousands_of_devices_do_not_hide_the_rest_of_a_machine() {
+    let tree = host();
+    for n in 0..8000 {
+        let folder =
+            format!("sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.{}", n >> 13, (n >> 8) & 31, (n >> 3) & 31, n & 7);
+        for (file, text) in [("vendor", "0x15b3\n"), ("device", "0x101e\n"), ("class", "0x020000\n")] {
+            tree.write(&format!("{folder}/{file}"), text);
+        }
+    }
+    let facts = on(&tree, &["facts", "--json"]).json();
+    assert!(facts["unreadable"].as_array().expect("a list").iter().all(|one| one["limit"].is_null()), "{facts:#}");
 }
 
 #[test]
@@ -119,6 +163,7 @@ fn files_that_are_small_alone_have_a_limit_together() {
     LOOKS.iter().for_each(|look| drop(on(&tree, look)));
     let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
     assert!(said.contains("16 MiB, the limit") && said.contains("10000 settings"), "{said}");
+    assert!(said.contains("\"limit\":\"whole\"") && said.contains("\"limit\":\"file\""), "{said}");
 }
 
 /// A value takes a hundred times its length in memory.

@@ -4,9 +4,10 @@ use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
 use crate::causes;
 use crate::doctor::{Evidence, Verdict};
-use crate::host::Origin;
+use crate::host::{Origin, Unreadable};
 use crate::operation::{Operation, Packages, packages};
 use crate::packages::{ALL, of};
+use crate::system::limits::Limit;
 use crate::text::bytes;
 use std::path::Path;
 
@@ -44,6 +45,20 @@ fn cut_off(unfinished: &[String]) -> Verdict {
         .saw(format!("{} and {}", record.path, record.journal.folder))
         .repair("let the package manager finish; if that fails, /boot may be full", [finish])
         .then([format!("sudo {}", interruption.by_hand), "df -h /boot".to_owned()])
+}
+
+/// Whether everything was read, so that what the other checks say of the host holds.
+pub fn wholly_read(seen: &Evidence) -> Verdict {
+    let of = |limit| seen.facts.left_out(limit).map(Unreadable::said);
+    let files: Vec<_> = of(Limit::File).collect();
+    let verdict = match (of(Limit::Whole).next(), files.first()) {
+        (Some(said), _) => Verdict::fail(causes::partly_read(&said)),
+        (None, Some(said)) => Verdict::warn(causes::left_out(said)),
+        (None, None) => return Verdict::pass(),
+    };
+    let first = seen.facts.unreadable.iter().find(|one| one.limit.is_some());
+    let verdict = verdict.helped(causes::make_smaller(first.map_or("FILE", Unreadable::path)));
+    files.into_iter().fold(verdict, Verdict::saw)
 }
 
 pub fn smi(seen: &Evidence) -> Verdict {
