@@ -51,7 +51,7 @@ const EVERYBODYS: &[&str] = &[
     "true", "tumbleweed", "type", "ubuntu", "udev", "unattended", "unfit", "unit", "universe", "unknown", "unsaid",
     "unsigned", "update", "update-initramfs", "updates", "user", "users", "usr", "util", "utils", "uvm", "v100",
     "value", "var", "vendor", "venv", "version", "versions", "vfio", "vfio-pci", "vgpu", "virtual", "vm", "warmth",
-    "warn", "wayland", "wheel", "whl", "workstation", "wrong", "wsl", "wsl2", "x64", "x86", "x86_64", "xen", "xid",
+    "warn", "wayland", "wheel", "whl", "whole", "workstation", "wrong", "wsl", "wsl2", "x64", "x86", "x86_64", "xen", "xid",
     "xorg", "yum", "zesty", "zsh", "zst", "zypper",
 ];
 
