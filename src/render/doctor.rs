@@ -65,6 +65,11 @@ pub fn text(report: &Report, look: Look<'_>) -> String {
         let how = format!("{place}{} repairs {}", look.paint.bold(&command), fixable.join(", "));
         out += &wrapped("Fix     ", &how, look.width);
     }
+    let mut commands = report.checks.iter().filter_map(|f| f.remediation.as_ref()).flat_map(|r| &r.commands);
+    if commands.any(|command| command.contains("chroot ")) {
+        let says = "chroot runs a program of the tree, as root: only for a tree whose programs you trust";
+        out += &wrapped("Note    ", says, look.width);
+    }
     out + &counts(report, look.width)
 }
 
