@@ -22,6 +22,7 @@ use crate::system::{System, on_all_cores};
 use dpkg::STATUS;
 pub use entries::{AptSource, apt_sources};
 use origin::Origin;
+use pins::Condition;
 use policy::Record;
 use sources::Index;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,9 @@ const LISTS: &str = "/var/lib/apt/lists";
 const ARCHITECTURES: &str = "/var/lib/dpkg/arch";
 /// The package whose architecture is the host's.
 const DPKG: &str = "dpkg";
+const APT: &str = "apt";
+/// The first apt that knows `Pin: source-version` (its changelog); an older one warns of it and goes on without.
+const FIRST_WITH_SOURCE_PINS: &str = "2.9.9";
 
 /// The suffixes of a list, by compression; apt uses the first file that exists.
 const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
@@ -152,6 +156,7 @@ fn read_lists(system: &System, names: &BTreeSet<&str>) -> Result<Lists, Unknown>
         pins.push(pins::of_default_release(&default_release, &origins).map_err(|why| Unknown::at(LISTS, why))?);
     }
     pins.extend(pins::read(system, &status.native)?);
+    pins.retain(|pin| status.knows_source_pins || !matches!(pin.condition, Condition::SourceVersion(_)));
 
     let mut records = Records::new();
     let read = |at: &usize| read_list(system, &found[*at].0, *at, names, &status.native, &budget);
@@ -222,17 +227,21 @@ fn read_list(
 struct Status {
     native: String,
     records: Vec<(String, Record)>,
+    knows_source_pins: bool,
 }
 
 impl Status {
     fn read(system: &System, names: &BTreeSet<&str>, budget: &Budget) -> Result<Self, Unknown> {
-        let (mut native, mut records) = (None, Vec::new());
+        let (mut native, mut records, mut knows_source_pins) = (None, Vec::new(), false);
         let unknown = |e: io::Error| Unknown::at(STATUS, e);
         let file = records::open(system, Path::new(STATUS), budget).map_err(unknown)?;
         dpkg::each_package(file, |name, stanza| {
             let architecture = || stanza::text(stanza, "Architecture").into_owned();
             if name == DPKG {
                 native = Some(architecture());
+            }
+            if name == APT {
+                knows_source_pins = version::compare(&stanza::text(stanza, "Version"), FIRST_WITH_SOURCE_PINS).is_ge();
             }
             if names.contains(name) {
                 let record = Record::read(name, stanza, 0, dpkg::is_present(stanza));
@@ -245,7 +254,8 @@ impl Status {
         records.retain(|(_, architecture, record)| {
             [&*native, "all"].contains(&&**architecture) && !record.version.is_empty()
         });
-        Ok(Self { native, records: records.into_iter().map(|(name, _, record)| (name, record)).collect() })
+        let records = records.into_iter().map(|(name, _, record)| (name, record)).collect();
+        Ok(Self { native, records, knows_source_pins })
     }
 }
 

@@ -162,6 +162,10 @@ const PREFERENCES: &[(&str, &str)] = &[
         "Explanation: the first counts\nPackage: *\nPin: release l=Debian*,v=12*\nPin-Priority: 300\n\n# no\n\n\
          Package: *\nPin: release *\nPin-Priority: 2\n\nPackage: libc6:amd64 gcc:i386 bash:any\nPin: version *\nPin-Priority: -5\n",
     ),
+    ("no field", "Package: *\nPin: release\nPin-Priority: 777\n"),
+    ("an unknown field", "Package: apt bash dpkg\nPin: release x=y\nPin-Priority: 1001\n"),
+    ("an empty field", "Package: apt bash dpkg\nPin: release o=\nPin-Priority: 777\n"),
+    ("a kind that this apt does not know", "Package: nvidia-* bash\nPin: source-version 5*\nPin-Priority: 1001\n"),
 ];
 
 #[test]

@@ -153,8 +153,9 @@ impl ReleasePattern {
     }
 
     fn matches(&self, origin: &Origin) -> bool {
+        // A pin without fields, or with unknown ones, is for what dpkg has.
         if self.all || self.is_empty() {
-            return self.all;
+            return self.all || origin.is_status;
         }
         let is = |pattern: &Option<Expression>, text: &Option<String>| {
             pattern.as_ref().is_none_or(|p| text.as_ref().is_some_and(|t| p.matches(t)))
