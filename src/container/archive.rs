@@ -1,19 +1,20 @@
 //! Images in files: an archive that `docker save` or `podman save` made, or an OCI layout in a folder or archive. An archive may come
 //! from anybody: of its files only small JSON and the names in layers are kept, up to a limit, and no name in it becomes a path.
 
-use super::contents::{self, Contents};
+use super::contents::{Contents, is_wanted};
 use super::image::{Image, ImageError, of_config};
-use super::layer::{self, Budget, Layer};
-use super::tar_entries::{Entries, invalid};
+use super::layer::{Budget, Layer, cost, unpacked};
+use super::tar_entries::Entries;
 use crate::sum::hex;
 use crate::system::trust::Trust;
-use crate::system::{System, consists_of_holes, input, interrupt, is_absent};
+use crate::system::{System, input, interrupt, is_absent};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// Bytes of a file of an image's description. Real ones have some ten kilobytes; read, JSON takes many times its length.
@@ -33,27 +34,26 @@ const MAX_LOOKS: u64 = 2_000_000;
 /// architecture counts.
 pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Vec<Image>, ImageError> {
     let file = input::open_any(path, &Trust::Anybody)?;
-    let name = path.display().to_string();
-    let is_folder = file.metadata().is_ok_and(|meta| meta.is_dir());
-    let mut files: Box<dyn Files> =
-        if is_folder { Box::new(Folder::at(path)) } else { Box::new(Archive::read(file, &name)?) };
-    let all = Reader { files: &mut *files, path: &name, architecture, json_read: 0, looks: 0 }.images()?;
-    let all = for_architecture(all, architecture);
+    let (budget, name) = (Budget::default(), path.display().to_string());
+    let mut archive = Archive::new(&name, architecture, &budget);
+    if file.metadata().is_ok_and(|meta| meta.is_dir()) {
+        archive.folder = Some(System::at(path));
+    } else {
+        archive.read(file)?;
+    }
+    let all = for_architecture(archive.images()?, architecture);
     let Some(only) = only else { return Ok(all) };
-    let names: Vec<_> = all.iter().flat_map(names_of).collect();
+    let names = all.iter().flat_map(names_of).cloned().collect::<Vec<_>>().join(", ");
     let found: Vec<_> = all.into_iter().filter_map(|image| called(image, only)).collect();
     if found.is_empty() {
-        let says = format!("{name} has no image {only}: it has {}", names.join(", "));
-        return Err(ImageError::NoSuchImage(says));
+        return Err(ImageError::NoSuchImage(format!("{name} has no image {only}: it has {names}")));
     }
     Ok(found)
 }
 
-/// All names of an image, for people.
-fn names_of(image: &Image) -> Vec<String> {
-    let names: Vec<_> = image.name.iter().chain(&image.other_names).cloned().collect();
-    let nameless = || image.id.clone().unwrap_or_else(|| "one without a name".to_owned());
-    if names.is_empty() { vec![nameless()] } else { names }
+/// All names of an image, or else its ID.
+fn names_of(image: &Image) -> &[String] {
+    if image.names.is_empty() { image.id.as_slice() } else { &image.names }
 }
 
 /// The image, by the one of its names that was asked for, or by its ID.
@@ -61,8 +61,8 @@ fn called(image: Image, name: &str) -> Option<Image> {
     if image.id.as_deref() == Some(name) {
         return Some(image);
     }
-    let own = image.name.iter().chain(&image.other_names).find(|own| is_called(own, name))?.clone();
-    Some(Image { name: Some(own), ..image })
+    let own = image.names.iter().find(|own| is_called(own, name))?.clone();
+    Some(Image { names: vec![own], ..image })
 }
 
 /// With or without the registry and its folders before the name: `registry.example/nvidia/cuda:12.4.1-base-ubuntu22.04`.
@@ -74,133 +74,78 @@ fn is_called(own: &str, name: &str) -> bool {
 }
 
 /// Those of images with one name that are for this architecture, if one is.
-fn for_architecture(all: Vec<Image>, architecture: &str) -> Vec<Image> {
+fn for_architecture(mut all: Vec<Image>, architecture: &str) -> Vec<Image> {
     let is_for = |image: &Image| image.architecture.as_deref() == Some(architecture);
-    let named: BTreeSet<_> = all.iter().filter(|image| is_for(image)).filter_map(|image| image.name.clone()).collect();
-    let is_other = |image: &Image| !is_for(image) && image.name.as_ref().is_some_and(|name| named.contains(name));
-    all.into_iter().filter(|image| !is_other(image)).collect()
+    let named: BTreeSet<_> =
+        all.iter().filter(|image| is_for(image)).filter_map(|image| image.names.first().cloned()).collect();
+    all.retain(|image| is_for(image) || image.names.first().is_none_or(|name| !named.contains(name)));
+    all
 }
 
-/// A layer that several images may have, or why it is none.
-type ReadLayer = Result<Rc<Layer>, String>;
-
-/// The files of images, by their names.
-trait Files {
-    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError>;
-    /// A layer, which is read once.
-    fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError>;
-}
-
-/// A folder with an OCI layout, or with what `docker save` wrote. Names in it lead nowhere out of it, whatever links it has.
-struct Folder<'a> {
-    path: &'a Path,
-    inside: System,
-    layers: BTreeMap<String, ReadLayer>,
-    budget: Budget,
-}
-
-impl<'a> Folder<'a> {
-    fn at(path: &'a Path) -> Self {
-        Self { path, inside: System::at(path), layers: BTreeMap::new(), budget: Budget::default() }
-    }
-
-    fn open(&self, name: &str) -> Result<Option<File>, ImageError> {
-        match self.inside.open(Path::new("/").join(name)) {
-            Ok(file) => Ok(Some(file)),
-            Err(e) if is_absent(&e) => Ok(None),
-            Err(e) => Err(read_error(&self.path.join(name).display().to_string(), &e)),
-        }
-    }
-}
-
-impl Files for Folder<'_> {
-    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
-        let Some(file) = self.open(name)? else { return Ok(None) };
-        Ok(Some(input::bytes(file, &self.path.join(name), MAX_JSON)?))
-    }
-
-    fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError> {
-        if let Some(read) = self.layers.get(name) {
-            return Ok(Some(read.clone()));
-        }
-        let Some(file) = self.open(name)? else { return Ok(None) };
-        let file = with_data(file).map_err(|e| e.to_string());
-        let read = file.and_then(|file| read_layer(self.budget.of(file), &self.budget, false));
-        self.layers.insert(name.to_owned(), read.clone());
-        must_go_on()?;
-        Ok(Some(read))
-    }
-}
-
-fn read_layer(from: impl Read, budget: &Budget, is_within: bool) -> ReadLayer {
-    Layer::read(from, budget, is_within, contents::is_wanted).map(Rc::new).map_err(|e| e.to_string())
-}
-
-fn must_go_on() -> Result<(), ImageError> {
-    interrupt::heard().map_or(Ok(()), |signal| Err(ImageError::Interrupted(signal)))
-}
-
-/// What an archive has that may belong to an image.
-#[derive(Default)]
-struct Archive {
-    path: String,
-    /// JSON; none if it is too large.
+/// An archive or a folder of images, and what was read of it.
+struct Archive<'a> {
+    path: &'a str,
+    architecture: &'a str,
+    /// The folder, if it is one. Names in it lead nowhere out of it, whatever links it has.
+    folder: Option<System>,
+    budget: &'a Budget,
+    /// JSON in an archive; none if it is too large.
     small: BTreeMap<String, Option<Vec<u8>>>,
-    /// Every other file, or why it is no layer.
-    layers: BTreeMap<String, ReadLayer>,
-    /// Links to layers: `docker save` has a layer of several images once.
+    /// Every other file of an archive, or those that were asked for of a folder; an error if it is no layer.
+    layers: BTreeMap<String, io::Result<Rc<Layer>>>,
+    /// Links to layers in an archive: `docker save` has a layer of several images once.
     links: BTreeMap<String, String>,
+    /// Bytes of descriptions that were read so far.
+    json_read: u64,
+    /// Names that were looked at so far.
+    looks: u64,
 }
 
-impl Archive {
-    fn read(file: File, path: &str) -> Result<Self, ImageError> {
+impl<'a> Archive<'a> {
+    fn new(path: &'a str, architecture: &'a str, budget: &'a Budget) -> Self {
+        let (small, layers, links) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { path, architecture, folder: None, budget, small, layers, links, json_read: 0, looks: 0 }
+    }
+
+    /// Keeps what may belong to an image.
+    fn read(&mut self, file: File) -> Result<(), ImageError> {
+        let (path, budget) = (self.path, self.budget);
         let failed = |why| read_error(path, &why);
-        let not = |why: String| ImageError::NoImage { path: path.to_owned(), why };
-        let budget = Budget::default();
-        let mut file = BufReader::new(budget.of(with_data(file).map_err(failed)?));
-        let is_packed = layer::is_packed(file.fill_buf().map_err(failed)?);
-        let mut entries = Entries::new(layer::unpacked(file, &budget, false).map_err(failed)?);
-        let mut archive = Self { path: path.to_owned(), ..Self::default() };
+        let file = BufReader::new(budget.of(file).map_err(failed)?);
+        let (content, is_packed) = unpacked(file, budget, false).map_err(failed)?;
+        let mut entries = Entries::new(content);
         let mut count = 0;
-        loop {
-            let entry = entries.next_entry().map_err(|why| match count {
-                0 => not(format!("it is no tar archive ({why})")),
-                _ => failed(why),
-            })?;
-            let Some(entry) = entry else { return Ok(archive) };
+        while let Some(entry) = entries.next_entry().map_err(|why| match count {
+            0 => self.no_image(format!("it is no tar archive ({why})")),
+            _ => failed(why),
+        })? {
             count += 1;
             if let Some(link) = entry.link.filter(|_| entry.kind.is_symlink()) {
-                budget.keep(layer::cost(&entry.name) + layer::cost(&link));
-                archive.links.insert(entry.name, link);
+                budget.keep(cost(&entry.name) + cost(&link));
+                self.links.insert(entry.name, link);
             } else if entry.kind.is_file() {
-                archive.keep(entry.name, entry.size, &mut entries, &budget, is_packed).map_err(failed)?;
+                self.keep(entry.name, entry.size, &mut entries, is_packed).map_err(failed)?;
             }
             must_go_on()?;
             if count > MAX_FILES || budget.is_spent() {
-                return Err(not("it has more files or JSON than an image".to_owned()));
+                return Err(self.no_image("it has more files or JSON than an image"));
             }
         }
+        Ok(())
     }
 
     /// JSON, or else perhaps a layer.
-    fn keep(
-        &mut self,
-        name: String,
-        size: u64,
-        mut content: impl Read,
-        budget: &Budget,
-        is_packed: bool,
-    ) -> io::Result<()> {
+    fn keep(&mut self, name: String, size: u64, mut content: impl Read, is_packed: bool) -> io::Result<()> {
         let mut first = Vec::new();
         content.by_ref().take(1).read_to_end(&mut first)?;
-        budget.keep(layer::cost(&name));
+        self.budget.keep(cost(&name));
         let was_large = self.small.get(&name).is_some_and(Option::is_none);
         if !matches!(first.first(), Some(b'{' | b'[')) {
-            self.layers.insert(name, read_layer(first.chain(content), budget, is_packed));
+            self.layers.insert(name, Layer::read(first.chain(content), self.budget, is_packed, is_wanted));
         } else if size > MAX_JSON || was_large {
             self.small.insert(name, None);
         } else {
-            budget.keep(size);
+            self.budget.keep(size);
             content.read_to_end(&mut first)?;
             self.small.insert(name, Some(first));
         }
@@ -208,7 +153,7 @@ impl Archive {
     }
 
     /// The file that a name leads to: `a/layer.tar` may be a link to `../b/layer.tar`.
-    fn target<'a>(&'a self, name: &'a str) -> String {
+    fn target(&self, name: &str) -> String {
         let Some(link) = self.links.get(name) else { return name.to_owned() };
         let mut parts: Vec<_> = name.split('/').collect();
         parts.pop();
@@ -221,48 +166,58 @@ impl Archive {
         }
         parts.join("/")
     }
-}
 
-impl Files for Archive {
+    /// A file of a folder.
+    fn open(&self, name: &str) -> Result<Option<File>, ImageError> {
+        match self.folder.as_ref().map(|folder| folder.open(Path::new("/").join(name))) {
+            None => Ok(None),
+            Some(Ok(file)) => Ok(Some(file)),
+            Some(Err(e)) if is_absent(&e) => Ok(None),
+            Some(Err(e)) => Err(read_error(&self.inside(name).display().to_string(), &e)),
+        }
+    }
+
+    /// How a file of a folder is named to people.
+    fn inside(&self, name: &str) -> PathBuf {
+        Path::new(self.path).join(name)
+    }
+
+    /// A file of a description.
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
-        let Some(bytes) = self.small.get(name) else { return Ok(None) };
-        let why = format!("{name} in it is larger than {} MiB", MAX_JSON >> 20);
-        bytes.clone().map(Some).ok_or_else(|| ImageError::NoImage { path: self.path.clone(), why })
+        let bytes = match (self.open(name)?, self.small.get(name)) {
+            (Some(file), _) => input::bytes(file, &self.inside(name), MAX_JSON)?,
+            (None, Some(Some(bytes))) => bytes.clone(),
+            (None, Some(None)) => {
+                return Err(self.no_image(format!("{name} in it is larger than {} MiB", MAX_JSON >> 20)));
+            }
+            (None, None) => return Ok(None),
+        };
+        self.json_read += bytes.len() as u64;
+        if self.json_read > MAX_JSON_READ {
+            return Err(self.no_image(format!("its descriptions have more than {} MiB together", MAX_JSON_READ >> 20)));
+        }
+        Ok(Some(bytes))
     }
 
-    fn layer(&mut self, name: &str) -> Result<Option<ReadLayer>, ImageError> {
-        Ok(self.layers.get(&self.target(name)).cloned())
+    /// A layer, which is read once. Its content must have this checksum if one is known.
+    fn layer(&mut self, name: &str, sum: Option<&str>) -> Result<Rc<Layer>, ImageError> {
+        let target = self.target(name);
+        if !self.layers.contains_key(&target)
+            && let Some(file) = self.open(&target)?
+        {
+            let read = self.budget.of(file).and_then(|file| Layer::read(file, self.budget, false, is_wanted));
+            self.layers.insert(target.clone(), read);
+            must_go_on()?;
+        }
+        let unread = |why: &dyn Display| self.damaged(format!("its layer {name} cannot be read: {why}"));
+        match self.layers.get(&target) {
+            None => Err(unread(&"the archive lacks it")),
+            Some(Err(why)) => Err(unread(why)),
+            Some(Ok(found)) if sum.is_some_and(|sum| sum != found.sum) => Err(self.other_sum(name)),
+            Some(Ok(found)) => Ok(Rc::clone(found)),
+        }
     }
-}
 
-/// What is wrong with an archive of which a part could be read: it is damaged, or the disk does not give it.
-fn read_error(path: &str, why: &io::Error) -> ImageError {
-    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
-    let (path, text) = (path.to_owned(), why.to_string());
-    // Decompressors report wrong data as one of the last three.
-    match why.kind() {
-        UnexpectedEof | InvalidData | InvalidInput | Other => ImageError::Damaged { path, why: text },
-        _ => ImageError::Read { path, why: text },
-    }
-}
-
-/// A file that costs its author as much as its reader: a sparse one could have any length.
-fn with_data(file: File) -> io::Result<File> {
-    if consists_of_holes(&file)? { Err(invalid("it is a sparse file")) } else { Ok(file) }
-}
-
-/// Follows manifests and indexes to the images.
-struct Reader<'a> {
-    files: &'a mut dyn Files,
-    path: &'a str,
-    architecture: &'a str,
-    /// Bytes of descriptions that were read so far.
-    json_read: u64,
-    /// Names that were looked at so far.
-    looks: u64,
-}
-
-impl Reader<'_> {
     /// By Docker's manifest, else by the index of an OCI layout.
     fn images(&mut self) -> Result<Vec<Image>, ImageError> {
         let mut missing = "it has neither manifest.json nor index.json";
@@ -294,9 +249,7 @@ impl Reader<'_> {
         let config = self.file(name)?.ok_or_else(|| self.damaged(LACKS_CONFIG))?;
         let digest = name.rsplit('/').next().unwrap_or(name);
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
-        let mut tags = texts("RepoTags").into_iter();
-        let image = self.image((name, &config), tags.next(), layers)?;
-        Ok(Image { other_names: tags.collect(), ..image })
+        self.image((name, &config), texts("RepoTags"), layers)
     }
 
     /// The image of these entries of an index that is for this architecture, or else the first one.
@@ -310,7 +263,7 @@ impl Reader<'_> {
             if let Some(digest) = manifest.pointer("/config/digest").and_then(Value::as_str) {
                 let config = self.blob(digest, LACKS_CONFIG)?;
                 let layers = self.layers(&manifest)?;
-                return self.image((digest, &config), name, layers);
+                return self.image((digest, &config), name.into_iter().collect(), layers);
             }
             entries = elements(&manifest["manifests"]).cloned().collect();
         }
@@ -328,17 +281,17 @@ impl Reader<'_> {
     fn image(
         &mut self,
         (part, config): (&str, &[u8]),
-        name: Option<String>,
+        names: Vec<String>,
         layers: Vec<String>,
     ) -> Result<Image, ImageError> {
         // The ID of an image is the checksum of its configuration, of which engines list so many digits.
         let id = hex(&Sha256::digest(config)).get(..12).map(str::to_owned);
         if layers.len() > MAX_LAYERS {
-            return Err(self.no_image(&format!("one in it has more than {MAX_LAYERS} layers")));
+            return Err(self.no_image(format!("one in it has more than {MAX_LAYERS} layers")));
         }
         let config = self.json(config, part)?;
         let sums = diff_ids(&config, layers.len());
-        let layers = layers.into_iter().zip(sums).map(|(layer, sum)| self.layer(layer, sum));
+        let layers = layers.iter().zip(sums).map(|(layer, sum)| self.layer(layer, sum));
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
         let mut below = 0;
         for layer in &layers {
@@ -349,32 +302,11 @@ impl Reader<'_> {
         if self.looks > MAX_LOOKS {
             return Err(self.no_image("its images have more files than images have"));
         }
-        Ok(Image { name, id, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
-    }
-
-    /// A layer, whose content must have this checksum if one is known.
-    fn layer(&mut self, layer: String, sum: Option<&str>) -> Result<Rc<Layer>, ImageError> {
-        match self.files.layer(&layer)?.unwrap_or_else(|| Err("the archive lacks it".to_owned())) {
-            Ok(found) if sum.is_some_and(|sum| sum != found.sum) => {
-                Err(self.damaged(format!("{layer} has another checksum")))
-            }
-            Ok(found) => Ok(found),
-            Err(why) => Err(self.damaged(format!("its layer {layer} cannot be read: {why}"))),
-        }
-    }
-
-    /// A file of a description.
-    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
-        let file = self.files.file(name)?;
-        self.json_read += file.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        if self.json_read > MAX_JSON_READ {
-            return Err(self.no_image(&format!("its descriptions have more than {} MiB together", MAX_JSON_READ >> 20)));
-        }
-        Ok(file)
+        Ok(Image { names, id, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
     }
 
     fn must_be_few(&self, images: usize) -> Result<(), ImageError> {
-        let many = || self.no_image(&format!("it names {images} images, more than the {MAX_IMAGES} that are read"));
+        let many = || self.no_image(format!("it names {images} images, more than the {MAX_IMAGES} that are read"));
         if images > MAX_IMAGES { Err(many()) } else { Ok(()) }
     }
 
@@ -394,20 +326,39 @@ impl Reader<'_> {
     /// A file whose name is a checksum has this one.
     fn verify(&self, bytes: &[u8], name: &str) -> Result<(), ImageError> {
         let is_other = is_sum(name) && hex(&Sha256::digest(bytes)) != name;
-        if is_other { Err(self.damaged(format!("{name} has another checksum"))) } else { Ok(()) }
+        if is_other { Err(self.other_sum(name)) } else { Ok(()) }
     }
 
     fn json(&self, bytes: &[u8], what: &str) -> Result<Value, ImageError> {
         serde_json::from_slice(bytes).map_err(|why| self.damaged(format!("{what} is no JSON: {why}")))
     }
 
-    fn no_image(&self, why: &str) -> ImageError {
-        ImageError::NoImage { path: self.path.to_owned(), why: why.to_owned() }
+    fn no_image(&self, why: impl Into<String>) -> ImageError {
+        ImageError::NoImage { path: self.path.to_owned(), why: why.into() }
+    }
+
+    fn other_sum(&self, name: &str) -> ImageError {
+        self.damaged(format!("{name} has another checksum"))
     }
 
     fn damaged(&self, why: impl Into<String>) -> ImageError {
         ImageError::Damaged { path: self.path.to_owned(), why: why.into() }
     }
+}
+
+/// What is wrong with an archive of which a part could be read: it is damaged, or the disk does not give it.
+fn read_error(path: &str, why: &io::Error) -> ImageError {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    let (path, text) = (path.to_owned(), why.to_string());
+    // Decompressors report wrong data as one of the last three.
+    match why.kind() {
+        UnexpectedEof | InvalidData | InvalidInput | Other => ImageError::Damaged { path, why: text },
+        _ => ImageError::Read { path, why: text },
+    }
+}
+
+fn must_go_on() -> Result<(), ImageError> {
+    interrupt::heard().map_or(Ok(()), |signal| Err(ImageError::Interrupted(signal)))
 }
 
 /// None if it is no array.

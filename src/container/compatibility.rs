@@ -64,7 +64,7 @@ pub fn check<'a>(name: &str, images: &'a [Image], host: &Host, database: &Databa
 
 fn checked(name: &str, image: &Image, context: Context<'_>) -> CheckedImage {
     let needs = Needs::of(image, context.database);
-    let name = image.name.as_deref().unwrap_or(name);
+    let name = image.names.first().map_or(name, String::as_str);
     let judgement = judged(name, image, &needs, context);
     // Those by which an image refuses drivers and GPUs.
     let is_requirement = |name: &str| name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE";
@@ -175,7 +175,7 @@ fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement>
     }
     let reason = format!("the image is for {of_image} processors, and this host has {of_host}");
     let pull = format!("docker pull --platform linux/{of_host} {}", quoted(name));
-    let is_file = image.name.is_none() && image.contents.is_some();
+    let is_file = image.names.is_empty() && image.contents.is_some();
     let judgement = Judgement::new(ImageAnswer::DoesNotRun, reason);
     Some(if is_file { judgement } else { judgement.command(pull) })
 }

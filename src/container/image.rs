@@ -11,11 +11,10 @@ use std::time::Duration;
 /// What the description of an image says about GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// Its first name in an archive with names, `nvidia/cuda:12.4.1-base-ubuntu22.04`.
-    pub name: Option<String>,
+    /// Its names in an archive, `nvidia/cuda:12.4.1-base-ubuntu22.04`.
+    pub names: Vec<String>,
     /// The beginning of its ID in an archive, as engines list it: `c0ffee254729`.
     pub id: Option<String>,
-    pub other_names: Vec<String>,
     /// Of its environment.
     pub variables: BTreeMap<String, String>,
     pub labels: BTreeMap<String, String>,

@@ -2,11 +2,13 @@
 
 use super::tar_entries::{Entries, filled, invalid};
 use crate::sum::hex;
-use crate::system::interrupt;
+use crate::system::{consists_of_holes, interrupt};
 use crate::zst;
 use sha2::{Digest, Sha256};
 use std::cell::Cell;
-use std::io::{self, BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Take};
+use std::rc::Rc;
 
 /// zstd may look back so far, as a power of two in bytes: as far as `zstd --ultra -22`.
 const WINDOW: u32 = 27;
@@ -40,9 +42,14 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A file that counts as read.
-    pub fn of<R: Read>(&self, from: R) -> impl Read {
-        Metered { from, count: &self.read, most: || u64::MAX }
+    /// A file, which counts as read up to the length that it has now. A sparse one could have any.
+    pub fn of(&self, file: File) -> io::Result<Take<File>> {
+        let length = file.metadata()?.len();
+        self.read.set(self.read.get().saturating_add(length));
+        if consists_of_holes(&file)? {
+            return Err(invalid("it is a sparse file"));
+        }
+        Ok(file.take(length))
     }
 
     pub fn keep(&self, bytes: u64) {
@@ -54,18 +61,18 @@ impl Budget {
     }
 }
 
-/// Counts what is read, up to a limit.
-struct Metered<'a, R, M> {
+/// What comes out of packed data, up to a limit.
+struct Metered<'a, R> {
     from: R,
-    count: &'a Cell<u64>,
-    most: M,
+    budget: &'a Budget,
 }
 
-impl<R: Read, M: Fn() -> u64> Read for Metered<'_, R, M> {
+impl<R: Read> Read for Metered<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(buffer)?;
-        self.count.set(self.count.get() + read as u64);
-        if self.count.get() > (self.most)() {
+        let unpacked = self.budget.unpacked.get() + read as u64;
+        self.budget.unpacked.set(unpacked);
+        if unpacked > MAX_UNPACKED + MAX_RATIO.saturating_mul(self.budget.read.get()) {
             let gib = MAX_UNPACKED >> 30;
             let why = format!("it unpacks to more than {gib} GiB, and to more than {MAX_RATIO} times its size");
             return Err(invalid(why));
@@ -135,8 +142,13 @@ impl<R: Read> Read for Hashed<R> {
 
 impl Layer {
     /// Reads a layer: a tar archive, which may be packed with gzip or zstd.
-    pub fn read(from: impl Read, budget: &Budget, is_within: bool, is_wanted: fn(&str) -> bool) -> io::Result<Self> {
-        let mut content = Hashed { from: unpacked(BufReader::new(from), budget, is_within)?, sum: Sha256::new() };
+    pub fn read(
+        from: impl Read,
+        budget: &Budget,
+        is_within: bool,
+        is_wanted: fn(&str) -> bool,
+    ) -> io::Result<Rc<Self>> {
+        let mut content = Hashed { from: unpacked(BufReader::new(from), budget, is_within)?.0, sum: Sha256::new() };
         let mut entries = Entries::new(&mut content);
         let (mut files, mut removed, mut total) = (Vec::new(), Vec::new(), 0);
         while let Some(entry) = entries.next_entry()? {
@@ -159,9 +171,8 @@ impl Layer {
                 return Err(invalid("it has more names than an image"));
             }
         }
-        let (sum, removed) = (hex(&content.sum.finalize()), Removed::of(removed));
-        budget.keep(files.iter().chain(&removed.0).map(|name| cost(name)).sum());
-        Ok(Self { files, removed, sum })
+        budget.keep(total);
+        Ok(Rc::new(Self { files, removed: Removed::of(removed), sum: hex(&content.sum.finalize()) }))
     }
 }
 
@@ -180,17 +191,12 @@ fn removes(name: &str) -> Option<String> {
     Some(if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") })
 }
 
-/// Whether a file that begins so is packed.
-pub fn is_packed(start: &[u8]) -> bool {
-    start.starts_with(&GZIP) || start.starts_with(&ZSTD)
-}
-
-/// What is in a file, which may be packed; `is_within` if that is within something packed.
+/// What is in a file, and whether that is packed; `is_within` if the file is within something packed.
 pub fn unpacked<'a>(
     mut from: impl BufRead + 'a,
     budget: &'a Budget,
     is_within: bool,
-) -> io::Result<Box<dyn Read + 'a>> {
+) -> io::Result<(Box<dyn Read + 'a>, bool)> {
     // A buffer may hold less than this at first.
     let mut start = [0; 4];
     let read = filled(&mut from, &mut start)?;
@@ -198,11 +204,10 @@ pub fn unpacked<'a>(
     let window = if is_within { WINDOW_WITHIN } else { WINDOW };
     let decoder: Box<dyn Read + 'a> = match start {
         start if start.starts_with(&GZIP) => Box::new(flate2::bufread::MultiGzDecoder::new(all)),
-        start if start.starts_with(&ZSTD) => Box::new(zst::Decoder::with_buffer(all)?.window(window)?),
-        _ => return Ok(Box::new(all)),
+        ZSTD => Box::new(zst::Decoder::with_buffer(all)?.window(window)?),
+        _ => return Ok((Box::new(all), false)),
     };
-    let most = || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.get());
-    Ok(Box::new(Metered { from: decoder, count: &budget.unpacked, most }))
+    Ok((Box::new(Metered { from: decoder, budget }), true))
 }
 
 #[cfg(test)]
@@ -229,8 +234,7 @@ mod tests {
         let packed = zstd::stream::encode_all(zeros, 1).expect("packed");
         let many: Vec<u8> = packed.repeat(9);
         let budget = Budget::default();
-        let read = unpacked(BufReader::new(budget.of(&many[..])), &budget, false)
-            .and_then(|mut all| io::copy(&mut all, &mut io::sink()));
+        let read = unpacked(&many[..], &budget, false).and_then(|(mut all, _)| io::copy(&mut all, &mut io::sink()));
         assert!(read.expect_err("a bomb").to_string().contains("it unpacks to more than"));
         assert!(budget.unpacked.get() < MAX_UNPACKED + MAX_UNPACKED / 8);
     }
