@@ -14,6 +14,9 @@ use std::rc::Rc;
 const WINDOW: u32 = 27;
 /// The same of what is packed again within something packed: both windows take memory.
 const WINDOW_WITHIN: u32 = 26;
+/// Bytes of all files that are read, and of all that comes out of them. No image has as many, and reading them takes minutes: a file
+/// of any length costs its author little where a sixtieth of it is data and the rest are holes.
+const MAX_READ: u64 = 256 << 30;
 /// Bytes that may come out of packed data before it counts how many went in.
 const MAX_UNPACKED: u64 = 1 << 30;
 /// Bytes that may come out of each packed byte beyond that. Layers have two to five for one, empty disk images some hundred.
@@ -49,6 +52,7 @@ impl Budget {
         if consists_of_holes(&file)? {
             return Err(invalid("it is a sparse file"));
         }
+        within_all(self.read.get())?;
         Ok(file.take(length))
     }
 
@@ -59,6 +63,11 @@ impl Budget {
     pub fn is_spent(&self) -> bool {
         self.kept.get() > MAX_KEPT
     }
+}
+
+fn within_all(bytes: u64) -> io::Result<()> {
+    let why = || format!("it has more than {} GiB, which no image has", MAX_READ >> 30);
+    if bytes > MAX_READ { Err(io::Error::new(io::ErrorKind::FileTooLarge, why())) } else { Ok(()) }
 }
 
 /// What comes out of packed data, up to a limit.
@@ -77,6 +86,7 @@ impl<R: Read> Read for Metered<'_, R> {
             let why = format!("it unpacks to more than {gib} GiB, and to more than {MAX_RATIO} times its size");
             return Err(invalid(why));
         }
+        within_all(unpacked)?;
         Ok(read)
     }
 }
@@ -237,5 +247,16 @@ mod tests {
         let read = unpacked(&many[..], &budget, false).and_then(|(mut all, _)| io::copy(&mut all, &mut io::sink()));
         assert!(read.expect_err("a bomb").to_string().contains("it unpacks to more than"));
         assert!(budget.unpacked.get() < MAX_UNPACKED + MAX_UNPACKED / 8);
+    }
+
+    /// Each file is below the length from which on holes are looked for.
+    #[test]
+    fn files_have_a_limit_together() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(64 << 20).expect("longer");
+        let budget = Budget::default();
+        let read = || budget.of(file.try_clone().expect("the same file")).map(drop);
+        (0..MAX_READ >> 26).for_each(|_| read().expect("within the limit"));
+        assert!(read().expect_err("more").to_string().contains("more than 256 GiB"));
     }
 }
