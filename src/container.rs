@@ -19,7 +19,6 @@ mod layer;
 mod needs;
 mod on_driver;
 mod request;
-mod requirement;
 mod shell_words;
 mod support;
 mod tar_entries;

@@ -2,8 +2,8 @@
 
 use super::host::{Context, Host};
 use super::image::Image;
-use super::judgement::{ImageAnswer, Judgement, Met};
-use super::needs::Needs;
+use super::judgement::{ImageAnswer, Judgement};
+use super::needs::{Cuda, Needs};
 use super::on_driver::on_driver;
 use crate::compat::Database;
 use crate::text::quoted;
@@ -73,7 +73,7 @@ fn checked(name: &str, image: &Image, context: Context<'_>) -> CheckedImage {
         image: name.to_owned(),
         from: image.from.clone(),
         answer: judgement.answer,
-        cuda: needs.cuda_text.clone(),
+        cuda: needs.cuda.as_ref().map(|cuda| cuda.text.clone()),
         requirements: shown.map(|(n, v)| (n.clone(), v.clone())).collect(),
         capabilities: image.variables.get("NVIDIA_DRIVER_CAPABILITIES").cloned(),
         reasons: judgement.reasons,
@@ -89,17 +89,16 @@ fn judged(name: &str, image: &Image, needs: &Needs, context: Context<'_>) -> Jud
     if let Some(jetpack) = image.variables.get("NVIDIA_REQUIRE_JETPACK") {
         return Judgement::unknown(format!("the image is for a Jetson with a certain JetPack: {jetpack}"));
     }
-    if let (true, Some(text)) = (needs.cuda.is_empty(), &needs.cuda_text) {
+    if let Some(Cuda { text, file, .. }) = needs.cuda.as_ref().filter(|cuda| cuda.versions.is_empty()) {
         let says = |other: &String| format!(", and its configuration says that it has CUDA {}", quoted(other));
         let configured = needs.configured.as_ref().map(says).unwrap_or_default();
-        let reason = match &needs.shown_by {
+        return Judgement::unknown(match file {
             Some(file) => format!("{file} is of CUDA {}, which gpusetup does not know{configured}", quoted(text)),
             None => format!("its configuration says that it has CUDA {}, which is no version", quoted(text)),
-        };
-        return Judgement::unknown(reason);
+        });
     }
     let own_driver = own_driver(image, host);
-    if needs.cuda.is_empty() && needs.demands.is_empty() {
+    if needs.cuda.is_none() && needs.demands.is_empty() {
         return match own_driver {
             Some(reason) => Judgement::unknown(reason),
             None => without_cuda(name, image),
@@ -117,9 +116,8 @@ fn judged(name: &str, image: &Image, needs: &Needs, context: Context<'_>) -> Jud
         let command = host.driver_from.is_none().then(|| "gpusetup plan --profile container-host".to_owned());
         judgement.commands.extend(command);
     }
-    if let Some(file) = &needs.shown_by {
-        let cuda = needs.cuda_text.as_deref().unwrap_or("?");
-        judgement.reasons.insert(0, format!("the image has CUDA {cuda}: {file}"));
+    if let Some(Cuda { text, file: Some(file), .. }) = &needs.cuda {
+        judgement.reasons.insert(0, format!("the image has CUDA {text}: {file}"));
     }
     judgement
 }
@@ -145,16 +143,16 @@ fn without_driver(needs: &Needs, context: Context<'_>) -> Judgement {
         );
     }
     let mut judgement = Judgement::new(ImageAnswer::DoesNotRun, "this host has no NVIDIA driver, which containers use");
-    let mut cuda = needs.cuda.last().copied();
+    let mut cuda = needs.versions().last().copied();
     let met = cuda.map(|cuda| context.targeted(cuda, &mut judgement.reasons));
-    if met == Some(Met::No) {
-        let runs = |cuda: &CudaVersion| context.targeted(*cuda, &mut Vec::new()) != Met::No;
-        let Some(choice) = needs.choices.iter().find(|choice| choice.cuda.iter().any(runs)) else {
+    if met == Some(ImageAnswer::DoesNotRun) {
+        let runs = |cuda: &CudaVersion| context.targeted(*cuda, &mut Vec::new()) != ImageAnswer::DoesNotRun;
+        let Some(choice) = needs.choices.iter().find(|choice| choice.versions.iter().any(runs)) else {
             judgement.add_gpu_help(context);
             return judgement;
         };
         judgement.reasons.push(choice.said());
-        cuda = choice.cuda.last().copied();
+        cuda = choice.versions.last().copied();
     }
     judgement.add_driver_help(cuda, None, context);
     judgement

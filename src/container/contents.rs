@@ -2,7 +2,8 @@
 
 use super::layer::Layer;
 use crate::version::{CudaVersion, DriverVersion};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 
@@ -71,23 +72,15 @@ impl Contents {
     /// The CUDAs before this major version that programs may choose when they start: Ollama's image has one folder for CUDA 12 and
     /// one for CUDA 13. One for each major version, the newest first, with its file.
     pub fn older_choices(&self, major: u16) -> Vec<(NamedCuda, &str)> {
-        let with_home = self.cudas.iter().filter_map(|(cuda, file)| Some((home(file)?, (*cuda, file.as_str()))));
-        let older = newest_of_each(with_home).into_values().filter(|(cuda, _)| cuda.major < major);
-        newest_of_each(older.map(|(cuda, file)| (cuda.major, (cuda, file)))).into_values().rev().collect()
+        let all = self.cudas.iter().filter_map(|(cuda, file)| Some((home(file)?, *cuda, file.as_str())));
+        let mut newest: Vec<_> = all.collect();
+        newest.sort_by_key(|(home, cuda, _)| (*home, Reverse(*cuda)));
+        newest.dedup_by_key(|(home, ..)| *home);
+        newest.retain(|(_, cuda, _)| cuda.major < major);
+        newest.sort_by_key(|(_, cuda, _)| Reverse(*cuda));
+        newest.dedup_by_key(|(_, cuda, _)| cuda.major);
+        newest.into_iter().map(|(_, cuda, file)| (cuda, file)).collect()
     }
-}
-
-fn newest_of_each<'a, K: Ord>(
-    all: impl Iterator<Item = (K, (NamedCuda, &'a str))>,
-) -> BTreeMap<K, (NamedCuda, &'a str)> {
-    let mut newest: BTreeMap<K, (NamedCuda, &str)> = BTreeMap::new();
-    for (key, (cuda, file)) in all {
-        let known = newest.entry(key).or_insert((cuda, file));
-        if cuda > known.0 {
-            *known = (cuda, file);
-        }
-    }
-    newest
 }
 
 /// Whether a file of this name is looked for.

@@ -1,61 +1,63 @@
-//! Whether a host meets what an image demands, and whether anything of the host checks that.
+//! What an image demands of the driver and the GPU before a container starts (`NVIDIA_REQUIRE_CUDA` and its like): whether a host
+//! meets it, and whether anything of the host checks that. The grammar is that of NVIDIA's library for containers
+//! (libnvidia-container, src/cli/dsl.c): blanks divide alternatives, commas conditions that hold together; a condition is a
+//! property, one of `= != < <= > >=`, and a value.
 
 use super::host::{Context, Starters, TOOLKIT_CONFIG};
-use super::judgement::Met;
+use super::judgement::ImageAnswer::{self, DoesNotRun, Runs, Unknown};
 use super::needs::Needs;
-use super::requirement::{self, Condition, Known};
 use crate::compat::{Card, Database};
 use crate::version::DriverVersion;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
 
 impl Context<'_> {
     /// Whether the demands let the image start: met for each of the GPUs, or checked by nothing.
-    pub fn permitted(self, needs: &Needs, driver: DriverVersion, reasons: &mut Vec<String>) -> Met {
+    pub fn permitted(self, needs: &Needs, driver: DriverVersion, reasons: &mut Vec<String>) -> ImageAnswer {
         if needs.is_disabled {
             reasons.push("the image turns its demands off (NVIDIA_DISABLE_REQUIRE)".to_owned());
-            return Met::Yes;
+            return Runs;
         }
         match (self.demanded(needs, driver, reasons), why_unchecked(&self.host.starters)) {
-            (Met::No | Met::Unknown, Some(why)) => {
+            (DoesNotRun | Unknown, Some(why)) => {
                 reasons.push(why);
-                Met::Yes
+                Runs
             }
-            (Met::No, None) => checked(&self.host.starters, self.database, reasons),
+            (DoesNotRun, None) => checked(&self.host.starters, self.database, reasons),
             (met, _) => met,
         }
     }
 
     /// Whether the demands are met, whoever checks them.
-    pub fn demanded(self, needs: &Needs, driver: DriverVersion, reasons: &mut Vec<String>) -> Met {
+    pub fn demanded(self, needs: &Needs, driver: DriverVersion, reasons: &mut Vec<String>) -> ImageAnswer {
         let native = self.database.branch(driver.branch).and_then(|branch| branch.max_cuda);
-        let cuda = native.map(|native| native.series().to_string());
         let unknown = [Card { name: "the GPU".to_owned(), ..Card::default() }];
         let gpus = if self.host.gpus.is_empty() { &unknown[..] } else { &self.host.gpus };
-        let mut worst = Met::Yes;
+        let mut worst = Runs;
         for (name, text) in &needs.demands {
-            let alternatives = match requirement::read(text) {
+            let alternatives = match read(text) {
                 Ok(alternatives) => alternatives,
                 Err(e) => {
                     reasons.push(format!("{name}: {e}"));
-                    return Met::No;
+                    return DoesNotRun;
                 }
             };
-            for gpu in gpus {
-                let arch = gpu.capability.map(|capability| capability.to_string());
-                let known = Known { cuda: cuda.clone(), driver: Some(driver.to_string()), arch, brand: None };
-                let (gpu, met) = (&gpu.name, on_any_brand(&alternatives, &known, brands(gpu.line.as_deref())));
-                match met {
-                    Met::Yes => continue,
-                    Met::No => {
-                        reasons.push(format!("{gpu} does not meet {name}, which demands {}", shown(&alternatives)))
+            let shown = shown(&alternatives);
+            for Card { name: gpu, capability, line, .. } in gpus {
+                let mut known = Known::from([("driver", driver.to_string())]);
+                known.extend(native.map(|native| ("cuda", native.series().to_string())));
+                known.extend(capability.map(|capability| ("arch", capability.to_string())));
+                match on_any_brand(&alternatives, &known, brands(line.as_deref())) {
+                    Runs => {}
+                    DoesNotRun => {
+                        reasons.push(format!("{gpu} does not meet {name}, which demands {shown}"));
+                        return DoesNotRun;
                     }
-                    Met::Unknown => {
-                        let shown = shown(&alternatives);
+                    _ => {
                         reasons.push(format!("{name} demands {shown}, which depends on what is not known of {gpu}"));
+                        worst = Unknown;
                     }
-                }
-                worst = met;
-                if met == Met::No {
-                    return met;
                 }
             }
         }
@@ -73,19 +75,19 @@ fn why_unchecked(starters: &Starters) -> Option<String> {
 }
 
 /// What becomes of an unmet demand on a host that may check it.
-fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) -> Met {
+fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) -> ImageAnswer {
     let (checking, others) = (starters.checking.join(", "), starters.not_checking.join(", "));
     let (text, met) = match (starters.checking.is_empty(), starters.not_checking.is_empty()) {
-        (true, _) => (on_unknown_host(database), Met::Unknown),
+        (true, _) => (on_unknown_host(database), Unknown),
         (false, true) if starters.lacks_toolkit => {
-            (format!("once the container toolkit is installed, its hook refuses to start it in {checking}"), Met::No)
+            (format!("once the container toolkit is installed, its hook refuses to start it in {checking}"), DoesNotRun)
         }
         (false, true) => {
-            (format!("the container toolkit's hook, which {checking} uses here, refuses to start it"), Met::No)
+            (format!("the container toolkit's hook, which {checking} uses here, refuses to start it"), DoesNotRun)
         }
         (false, false) => {
             let hook = format!("{checking} refuses to start it, by the container toolkit's hook");
-            (format!("{hook}; {others} does not check it, by CDI"), Met::Unknown)
+            (format!("{hook}; {others} does not check it, by CDI"), Unknown)
         }
     };
     reasons.push(text);
@@ -105,12 +107,16 @@ fn on_unknown_host(database: &Database) -> String {
 }
 
 /// Whatever brand the driver reports.
-fn on_any_brand(alternatives: &[Vec<Condition>], known: &Known, brands: &[&'static str]) -> Met {
-    let on = |brand: &&'static str| requirement::met(alternatives, &Known { brand: Some(brand), ..known.clone() });
+fn on_any_brand(alternatives: &[Vec<Condition>], known: &Known, brands: &[&str]) -> ImageAnswer {
+    let on = |brand: &&str| {
+        let with_brand =
+            known.iter().map(|(name, value)| (*name, value.clone())).chain([("brand", (*brand).to_owned())]);
+        met(alternatives, &with_brand.collect())
+    };
     match (brands.iter().map(on).min(), brands.iter().map(on).max()) {
         (Some(least), Some(most)) if least == most => least,
-        (Some(_), _) => Met::Unknown,
-        (None, _) => requirement::met(alternatives, known),
+        (Some(_), _) => Unknown,
+        (None, _) => met(alternatives, known),
     }
 }
 
@@ -132,5 +138,146 @@ fn brands(line: Option<&str>) -> &'static [&'static str] {
         Some("NVS") => &["nvs"],
         Some("GRID") => &["grid"],
         _ => &[],
+    }
+}
+
+/// A condition: `driver>=470`.
+struct Condition {
+    property: &'static str,
+    operator: &'static str,
+    accepts: fn(Ordering) -> bool,
+    value: String,
+}
+
+/// What is known of a host and one of its GPUs, by the names of properties.
+type Known = BTreeMap<&'static str, String>;
+
+/// The newest CUDA series that the driver runs natively (`12.4`), the driver (`550.54.15`), the compute capability (`8.0`), and the
+/// line of the GPU as the driver calls it (`tesla`, `geforce`, …).
+const PROPERTIES: [&str; 4] = ["cuda", "driver", "arch", "brand"];
+
+/// Each with the orders of what is known and the value that it accepts.
+const OPERATORS: [(&str, fn(Ordering) -> bool); 6] = [
+    ("=", Ordering::is_eq),
+    ("!=", Ordering::is_ne),
+    ("<", Ordering::is_lt),
+    ("<=", Ordering::is_le),
+    (">", Ordering::is_gt),
+    (">=", Ordering::is_ge),
+];
+
+/// The alternatives of a requirement, each a list of conditions; or why the container toolkit refuses the container for it.
+fn read(text: &str) -> Result<Vec<Vec<Condition>>, String> {
+    let alternatives = text.split(' ').filter(|part| !part.is_empty());
+    let condition = |word: &str| {
+        let bad = || format!("{word:?} is no condition: the container toolkit refuses it as an invalid expression");
+        condition(word).ok_or_else(bad)
+    };
+    let conditions = |part: &str| part.split(',').filter(|word| !word.is_empty()).map(condition).collect();
+    alternatives.map(conditions).collect()
+}
+
+fn condition(word: &str) -> Option<Condition> {
+    let is_sign = |c: char| "<>=!".contains(c);
+    let (name, rest) = word.split_at(word.find(is_sign)?);
+    let (sign, value) = rest.split_at(rest.find(|c| !is_sign(c))?);
+    let (operator, accepts) = OPERATORS.into_iter().find(|(operator, _)| *operator == sign)?;
+    let property = PROPERTIES.into_iter().find(|property| property.eq_ignore_ascii_case(name))?;
+    let is_number =
+        value.bytes().all(|b| b.is_ascii_digit() || b == b'.') && value.starts_with(|c: char| c.is_ascii_digit());
+    let fits = if property == "brand" { ["=", "!="].contains(&operator) } else { is_number };
+    fits.then(|| Condition { property, operator, accepts, value: value.to_owned() })
+}
+
+impl Condition {
+    fn met(&self, known: &Known) -> ImageAnswer {
+        let Some(have) = known.get(self.property) else { return Unknown };
+        let is_met = (self.accepts)(match self.property {
+            "brand" => have.as_str().cmp(&self.value.to_ascii_lowercase()),
+            _ => compared(have, &self.value),
+        });
+        if is_met { Runs } else { DoesNotRun }
+    }
+}
+
+/// Versions by their numbers; zeroes at the end count for nothing.
+fn compared(a: &str, b: &str) -> Ordering {
+    let numbers = |text: &str| {
+        let mut all: Vec<u64> = text.split('.').map(|part| part.parse().unwrap_or(0)).collect();
+        while all.last() == Some(&0) {
+            all.pop();
+        }
+        all
+    };
+    numbers(a).cmp(&numbers(b))
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.property, self.operator, self.value)
+    }
+}
+
+/// Whether a host meets one of the alternatives. No alternatives are met by every host.
+fn met(alternatives: &[Vec<Condition>], known: &Known) -> ImageAnswer {
+    let all = |conditions: &Vec<Condition>| conditions.iter().map(|condition| condition.met(known)).max();
+    alternatives.iter().map(|conditions| all(conditions).unwrap_or(Runs)).min().unwrap_or(Runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of an image with CUDA 11.2 (Triton 21.03), shortened nowhere.
+    const CUDA_11_2: &str =
+        "cuda>=11.2 brand=tesla,driver>=418,driver<419 brand=tesla,driver>=440,driver<441 driver>=450";
+
+    fn host(cuda: &str, driver: &str, brand: Option<&str>) -> Known {
+        let known = [("cuda", cuda), ("driver", driver), ("arch", "7.0")].into_iter();
+        known.chain(brand.map(|brand| ("brand", brand))).map(|(name, value)| (name, value.to_owned())).collect()
+    }
+
+    fn meets(text: &str, known: &Known) -> ImageAnswer {
+        met(&read(text).unwrap_or_else(|e| panic!("{e}")), known)
+    }
+
+    #[test]
+    fn blanks_are_or_and_commas_are_and() {
+        assert_eq!(meets(CUDA_11_2, &host("11.2", "460.32.03", Some("geforce"))), Runs);
+        assert_eq!(meets(CUDA_11_2, &host("10.1", "418.226.00", Some("tesla"))), Runs);
+        assert_eq!(meets(CUDA_11_2, &host("10.1", "418.226.00", Some("geforce"))), DoesNotRun);
+        assert_eq!(meets(CUDA_11_2, &host("11.0", "450.51.06", Some("geforce"))), Runs);
+        assert_eq!(meets(CUDA_11_2, &host("10.2", "440.33.01", None)), Unknown);
+        assert_eq!(meets("cuda>=12.4,arch>=8.0", &host("12.4", "550.54.15", None)), DoesNotRun);
+        assert_eq!(meets("", &Known::default()), Runs);
+        assert_eq!(meets("cuda>=12.4", &Known::default()), Unknown);
+    }
+
+    /// As dsl_compare_version does: zeroes at the end are nothing, and a longer version is a newer one.
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        let cases = [
+            ("12.0", "=", "12", true),
+            ("12.10", ">", "12.9", true),
+            ("470.256.02", "<", "471", true),
+            ("470.256.02", ">=", "470", true),
+            ("12.4", "!=", "12.4.0", false),
+            ("12.4", "<=", "12.4.1", true),
+            ("550", ">", "550.0", false),
+        ];
+        for (have, operator, wanted, expected) in cases {
+            let known = Known::from([("driver", have.to_owned())]);
+            let met = meets(&format!("driver{operator}{wanted}"), &known);
+            assert_eq!(met, if expected { Runs } else { DoesNotRun }, "{have} {operator} {wanted}");
+        }
+    }
+
+    #[test]
+    fn what_the_toolkit_refuses_is_refused() {
+        let refused = "cuda|cuda>=|>=12|cuda==12|cuda>=12.x|cuda=>12|os=linux|brand>tesla|cuda>=12 driver";
+        for text in refused.split('|') {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert_eq!(read("CUDA>=12.4").map(|all| all[0][0].to_string()), Ok("cuda>=12.4".to_owned()));
     }
 }

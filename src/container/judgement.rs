@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 /// Whether a host runs an image, the best answer first.
+// The same for a condition of an image: whether it lets the image run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -17,24 +18,6 @@ pub enum ImageAnswer {
     Unknown,
     /// It is refused, or does not work.
     DoesNotRun,
-}
-
-/// Whether a host meets a condition of an image, the best answer first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Met {
-    Yes,
-    Unknown,
-    No,
-}
-
-impl From<Met> for ImageAnswer {
-    fn from(met: Met) -> Self {
-        match met {
-            Met::Yes => Self::Runs,
-            Met::Unknown => Self::Unknown,
-            Met::No => Self::DoesNotRun,
-        }
-    }
 }
 
 #[derive(Debug, Clone)]

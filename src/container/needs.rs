@@ -1,6 +1,6 @@
 //! What an image needs, by its configuration and its files.
 
-use super::contents::NamedCuda;
+use super::contents::{Contents, NamedCuda};
 use super::image::Image;
 use crate::compat::Database;
 use crate::version::{CudaVersion, DriverVersion};
@@ -8,30 +8,26 @@ use std::collections::BTreeSet;
 
 #[derive(Default)]
 pub struct Needs {
-    /// The CUDA in it: one version, or each that it may be, oldest first. Empty if nothing says that it has CUDA.
-    pub cuda: Vec<CudaVersion>,
-    /// The same, for people; the configuration's own words where they are no version.
-    pub cuda_text: Option<String>,
+    /// The CUDA in it; none if nothing says that it has one.
+    pub cuda: Option<Cuda>,
     /// What its configuration says of it.
     pub configured: Option<String>,
-    /// The file that shows its CUDA, if its configuration does not.
-    pub shown_by: Option<String>,
     /// Older CUDAs in it that programs may choose instead, the newest first.
-    pub choices: Vec<OlderCuda>,
+    pub choices: Vec<Cuda>,
     pub compat: Option<Compat>,
     /// What it demands, by the names of its variables.
     pub demands: Vec<(String, String)>,
     pub is_disabled: bool,
 }
 
-/// A CUDA of an older major version in another folder of an image.
-pub struct OlderCuda {
-    /// Each version that it may be, oldest first.
-    pub cuda: Vec<CudaVersion>,
-    /// The same, for people.
+/// A CUDA in an image.
+pub struct Cuda {
+    /// The version, or each that it may be, oldest first. Empty if it is none that is known.
+    pub versions: Vec<CudaVersion>,
+    /// The same, for people; the configuration's own words where they are no version.
     pub text: String,
-    /// The file that shows it.
-    pub file: String,
+    /// The file that shows it, if the configuration does not.
+    pub file: Option<String>,
 }
 
 /// The libraries of a newer driver (cuda-compat) in an image.
@@ -55,64 +51,67 @@ impl Needs {
         }
         let is_disabled = variable(image, "NVIDIA_DISABLE_REQUIRE")
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
-        let mut needs = Self { compat: compat(image), demands, is_disabled, ..Self::default() };
-        needs.add_configured(image, database);
-        needs.configured = needs.cuda_text.clone();
-        needs.add_files(image, database);
-        needs.add_choices(image, database);
+        let configured = configured(image, &demands, database);
+        let mut needs = Self { compat: compat(image), demands, is_disabled, cuda: configured, ..Self::default() };
+        needs.configured = needs.cuda.as_ref().map(|cuda| cuda.text.clone());
+        if let Some(contents) = &image.contents {
+            needs.add_files(contents, database);
+        }
         needs
     }
 
-    fn add_configured(&mut self, image: &Image, database: &Database) {
-        // Of NVIDIA's images: 12.4.1, and packages' versions such as 12.4.127-1. An image made of one may differ in them.
-        let label = image.labels.get("com.nvidia.cuda.version").map(String::as_str);
-        let names = [variable(image, "CUDA_VERSION"), label, variable(image, "NV_CUDA_LIB_VERSION")];
-        let names = names.into_iter().flatten().map(|text| text.split('-').next().unwrap_or_default());
-        // Of those of one series the first: `max_by_key` takes the last.
-        let named = names.rev().max_by_key(|text| series(text));
-        let demanded = || {
-            let first = self.demands.iter().find(|(name, _)| name == "NVIDIA_REQUIRE_CUDA")?;
-            version(first.1.split(' ').next()?.strip_prefix("cuda>=")?)
-        };
-        let major = named.and_then(|text| text.parse().ok());
-        let exact = named.and_then(version).or_else(demanded).filter(|_| major.is_none());
-        self.cuda = major.map_or_else(|| exact.into_iter().collect(), |major| of_major(major, database));
-        self.cuda_text = named.map(str::to_owned).or_else(|| exact.map(|cuda| cuda.series().to_string()));
+    /// Each version that its CUDA may be, oldest first.
+    pub fn versions(&self) -> &[CudaVersion] {
+        self.cuda.as_ref().map_or(&[], |cuda| &cuda.versions)
     }
 
-    /// A CUDA in its files that is newer than what the configuration says: a wheel in an image of an older CUDA.
-    fn add_files(&mut self, image: &Image, database: &Database) {
-        let cudas = || image.contents.iter().flat_map(|contents| &contents.cudas);
-        let exact = cudas().filter_map(|(cuda, file)| Some((cuda.series()?, file)));
-        let configured = self.cuda.first().map(|cuda| cuda.series());
-        if let Some((series, file)) = exact.max().filter(|(series, _)| configured.is_none_or(|other| *series > other)) {
-            (self.cuda, self.cuda_text) = (vec![series], Some(series.to_string()));
-            self.shown_by = Some(file.clone());
+    /// A CUDA in its files that is newer than what the configuration says: a wheel in an image of an older CUDA. And the older ones.
+    fn add_files(&mut self, contents: &Contents, database: &Database) {
+        for has_minor in [true, false] {
+            let newest = contents.cudas.iter().filter(|(cuda, _)| cuda.minor.is_some() == has_minor).max();
+            let Some((cuda, file)) = newest else { continue };
+            let known = self.versions().first();
+            if known.is_none_or(|known| (cuda.major, cuda.minor) > (known.major, cuda.minor.map(|_| known.minor))) {
+                self.cuda = Some(Cuda::of(*cuda, file, database));
+            }
         }
-        let major = cudas().filter(|(cuda, _)| cuda.minor.is_none()).map(|(cuda, file)| (cuda.major, file));
-        let known = self.cuda.first().map(|cuda| cuda.major);
-        if let Some((major, file)) = major.max().filter(|(major, _)| known.is_none_or(|other| *major > other)) {
-            (self.cuda, self.cuda_text) = (of_major(major, database), Some(major.to_string()));
-            self.shown_by = Some(file.clone());
-        }
-    }
-
-    fn add_choices(&mut self, image: &Image, database: &Database) {
-        let Some((contents, newest)) = image.contents.as_ref().zip(self.cuda.first()) else { return };
-        let choice = |(cuda, file): (NamedCuda, &str)| OlderCuda {
-            cuda: cuda.series().map_or_else(|| of_major(cuda.major, database), |series| vec![series]),
-            text: cuda.to_string(),
-            file: file.to_owned(),
-        };
-        let choices = contents.older_choices(newest.major).into_iter().map(choice);
-        self.choices = choices.filter(|choice| !choice.cuda.is_empty()).collect();
+        let Some(newest) = self.versions().first() else { return };
+        let choices =
+            contents.older_choices(newest.major).into_iter().map(|(cuda, file)| Cuda::of(cuda, file, database));
+        self.choices = choices.filter(|choice| !choice.versions.is_empty()).collect();
     }
 }
 
-impl OlderCuda {
-    pub fn said(&self) -> String {
-        format!("it also has CUDA {}: {}", self.text, self.file)
+impl Cuda {
+    /// That which a file shows.
+    fn of(cuda: NamedCuda, file: &str, database: &Database) -> Self {
+        let versions = cuda.series().map_or_else(|| of_major(cuda.major, database), |series| vec![series]);
+        Self { versions, text: cuda.to_string(), file: Some(file.to_owned()) }
     }
+
+    pub fn said(&self) -> String {
+        format!("it also has CUDA {}: {}", self.text, self.file.as_deref().unwrap_or_default())
+    }
+}
+
+/// The CUDA of an image's configuration.
+fn configured(image: &Image, demands: &[(String, String)], database: &Database) -> Option<Cuda> {
+    // Of NVIDIA's images: 12.4.1, and packages' versions such as 12.4.127-1. An image made of one may differ in them.
+    let label = image.labels.get("com.nvidia.cuda.version").map(String::as_str);
+    let names = [variable(image, "CUDA_VERSION"), label, variable(image, "NV_CUDA_LIB_VERSION")];
+    let names = names.into_iter().flatten().map(|text| text.split('-').next().unwrap_or_default());
+    // Of those of one series the first: `max_by_key` takes the last.
+    let named = names.rev().max_by_key(|text| series(text));
+    if let Some((text, major)) = named.and_then(|text| Some((text, text.parse().ok()?))) {
+        return Some(Cuda { versions: of_major(major, database), text: text.to_owned(), file: None });
+    }
+    let demanded = || {
+        let first = demands.iter().find(|(name, _)| name == "NVIDIA_REQUIRE_CUDA")?;
+        version(first.1.split(' ').next()?.strip_prefix("cuda>=")?)
+    };
+    let exact = named.and_then(version).or_else(demanded);
+    let text = named.map(str::to_owned).or_else(|| exact.map(|cuda| cuda.series().to_string()))?;
+    Some(Cuda { versions: exact.into_iter().collect(), text, file: None })
 }
 
 /// The series of a major version, oldest first.

@@ -1,32 +1,33 @@
 //! Whether a driver and a CUDA support the GPUs of a host, and what would.
 
 use super::host::Context;
-use super::judgement::{Judgement, Met};
+use super::judgement::ImageAnswer::{self, DoesNotRun, Runs, Unknown};
+use super::judgement::Judgement;
 use crate::compat::{Architecture, Card, Database, DriverBranch, NotTargeted, targets};
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 
 impl<'a> Context<'a> {
     /// Whether the driver supports the GPUs. The first that it does not support is named.
-    pub fn served(self, name: &str, driver: DriverVersion, reasons: &mut Vec<String>) -> Met {
+    pub fn served(self, name: &str, driver: DriverVersion, reasons: &mut Vec<String>) -> ImageAnswer {
         let is_served = |gpu: &&Card| gpu.is_served_by(driver.branch);
-        let Some(gpu) = self.host.gpus.iter().find(|gpu| !is_served(gpu)) else { return Met::Yes };
+        let Some(gpu) = self.host.gpus.iter().find(|gpu| !is_served(gpu)) else { return Runs };
         let branch = match (gpu.first_branch, gpu.last_branch) {
             (Some(first), _) if driver.branch < first => format!("{first} is the first branch that does"),
             (_, Some(last)) => format!("{last} is the last branch that does"),
             _ => String::new(),
         };
         reasons.push(format!("driver {name} does not support {}: {branch}", gpu.name));
-        Met::No
+        DoesNotRun
     }
 
     /// Whether the CUDA has code for the GPUs that are known. The first that it does not run on is named.
-    pub fn targeted(self, cuda: CudaVersion, reasons: &mut Vec<String>) -> Met {
-        let mut worst = Met::Yes;
+    pub fn targeted(self, cuda: CudaVersion, reasons: &mut Vec<String>) -> ImageAnswer {
+        let mut worst = Runs;
         for gpu in &self.host.gpus {
             let (met, why) = targeted(cuda, gpu, self.database);
             reasons.extend(why.filter(|why| !reasons.contains(why)));
             worst = worst.max(met);
-            if met == Met::No {
+            if met == DoesNotRun {
                 break;
             }
         }
@@ -34,14 +35,14 @@ impl<'a> Context<'a> {
     }
 
     /// For GPUs that are not known: whether the CUDA has code for all that the driver supports.
-    pub fn targeted_unseen(self, cuda: CudaVersion, driver: DriverVersion, reasons: &mut Vec<String>) -> Met {
+    pub fn targeted_unseen(self, cuda: CudaVersion, driver: DriverVersion, reasons: &mut Vec<String>) -> ImageAnswer {
         let is_served = |a: &&Architecture| a.embedded.is_none() && a.is_served_by(driver.branch);
         let served: Vec<_> = self.database.architectures.iter().filter(is_served).collect();
         let runs = |a: &&Architecture| target(cuda.series(), a.compute_capability, self.database).is_ok();
         let running: Vec<_> = served.iter().copied().filter(runs).collect();
-        let (Some(first), Some(last)) = (running.first(), running.last()) else { return Met::Unknown };
+        let (Some(first), Some(last)) = (running.first(), running.last()) else { return Unknown };
         if running.len() == served.len() {
-            return Met::Yes;
+            return Runs;
         }
         reasons.push(format!(
             "no GPU of this host is known, and CUDA {} supports compute capabilities {} to {} only: name the GPU with --gpu",
@@ -49,7 +50,7 @@ impl<'a> Context<'a> {
             first.compute_capability,
             last.compute_capability
         ));
-        Met::Unknown
+        Unknown
     }
 
     /// The newest CUDA series that has code for every GPU.
@@ -77,25 +78,25 @@ impl<'a> Context<'a> {
 }
 
 /// Whether a CUDA has code for a GPU, and what that depends on.
-fn targeted(cuda: CudaVersion, gpu: &Card, database: &Database) -> (Met, Option<String>) {
+fn targeted(cuda: CudaVersion, gpu: &Card, database: &Database) -> (ImageAnswer, Option<String>) {
     let (name, series) = (&gpu.name, cuda.series());
     let Some(capability) = gpu.capability else {
-        return (Met::Unknown, Some(format!("the compute capability of {name} is not known")));
+        return (Unknown, Some(format!("the compute capability of {name} is not known")));
     };
     if gpu.embedded.is_some() {
         let why = format!("{name} is part of a Jetson, whose images are made for its JetPack");
-        return (Met::Unknown, Some(why));
+        return (Unknown, Some(why));
     }
     let architecture = database.architecture(capability);
     match target(series, capability, database) {
-        Ok(None) => (Met::Yes, None),
+        Ok(None) => (Runs, None),
         Ok(Some(older)) => {
-            (Met::Yes, Some(format!("{name} ({capability}) runs code for {older}, which CUDA {series} has")))
+            (Runs, Some(format!("{name} ({capability}) runs code for {older}, which CUDA {series} has")))
         }
         Err(why) if why.is_dropped() => {
             let last = architecture.and_then(|a| a.last_cuda);
             let last = last.map(|last| format!(": CUDA {last} is the last that does")).unwrap_or_default();
-            (Met::No, Some(format!("CUDA {series} does not support {name} (compute capability {capability}){last}")))
+            (DoesNotRun, Some(format!("CUDA {series} does not support {name} (compute capability {capability}){last}")))
         }
         Err(_) => {
             let first = architecture.and_then(|a| a.first_cuda);
@@ -104,7 +105,7 @@ fn targeted(cuda: CudaVersion, gpu: &Card, database: &Database) -> (Met, Option<
                 "CUDA {series} has no machine code for {name} (compute capability {capability}){first}: programs run only \
                  if all their kernels and libraries have PTX, which is not known"
             );
-            (Met::Unknown, Some(why))
+            (Unknown, Some(why))
         }
     }
 }
