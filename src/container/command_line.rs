@@ -1,18 +1,19 @@
 //! Command lines that start a container, read by the rules of the very program: which GPUs they ask for, and everything else in its place.
 
 use super::gpus_value;
-use super::request::{Gpus, Request, Unreadable, capabilities, cdi_name, refused};
+use super::request::{Gpus, Request, Translated, Unreadable, capabilities, cdi_name, refused};
 use super::shell_words::{Word, is_variable, written};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Engine {
     /// The wrapper that NVIDIA replaced, whose variable is `NV_GPU`.
     NvidiaDocker,
+    #[default]
     Docker,
     Podman,
 }
 
-/// A command line: its request for GPUs, and the rest. No text of the input is in what is said of it.
+/// What a command line has beside its request for GPUs.
 pub struct CommandLine {
     pub engine: Engine,
     /// The words before the program: `sudo -E`.
@@ -23,13 +24,6 @@ pub struct CommandLine {
     back: Vec<String>,
     /// The image, if it is the reference of one.
     pub image: Option<String>,
-    /// Why only the request can be printed.
-    pub request_only: Option<&'static str>,
-    pub request: Request,
-    /// The name of the form in which it was made.
-    pub from: &'static str,
-    /// What the form does that may surprise.
-    pub notes: Vec<&'static str>,
 }
 
 impl CommandLine {
@@ -39,9 +33,9 @@ impl CommandLine {
     }
 }
 
-/// Reads the words of a command line. An error if it starts no container, asks for no GPU, or asks in a way whose meaning is not
-/// certain.
-pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable> {
+/// Reads the words of a command line, in no form yet. No text of the input is in what is said of it. An error if it starts no
+/// container, asks for no GPU, or asks in a way whose meaning is not certain.
+pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translated), Unreadable> {
     let (sudo, variables, rest) = beginning(words);
     let (program, rest) = rest.split_first().ok_or_else(|| Unreadable::new("there is no command line").hint(HOW))?;
     let engine = match program.text.as_str() {
@@ -58,25 +52,24 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable
     };
     let texts = |words: &[Word]| words.iter().map(|word| word.text.clone()).collect::<Vec<_>>();
     let (verb, rest) = rest.split_at(verbs);
-    let options = Options::read(rest, engine, &variables)?;
+    let mut options = Options { engine, variables, ..Options::default() };
+    options.read(rest)?;
     let (front, back) = options.kept.split_at(options.place.unwrap_or(0));
     let from_image = &rest[options.count..];
     let (image, arguments) = (from_image.first(), from_image.get(1..).unwrap_or_default());
     let is_literal = rest.iter().all(|word| word.is_literal);
-    let mut line = CommandLine {
+    let line = CommandLine {
         engine,
         sudo: texts(sudo),
         front: [&texts(verb)[..], front].concat(),
         back: [back, &texts(from_image)].concat(),
         image: image.filter(|image| image.is_literal && is_reference(&image.text)).map(|image| image.text.clone()),
-        request_only: None,
-        request: Request { gpus: Gpus::All, capabilities: None },
-        from: "",
-        notes: Vec::new(),
     };
-    line.request_only = match image {
+    let request_only = match image {
         _ if has_comment => Some("the command line has a comment"),
-        _ if variables.iter().any(|(name, _)| *name != "NV_GPU") => Some("variables are set before the program"),
+        _ if options.variables.iter().any(|(name, _)| *name != "NV_GPU") => {
+            Some("variables are set before the program")
+        }
         _ if !is_literal => {
             Some("a shell expands a part of it: $, backquotes, patterns, braces, ~ or ! outside of single quotes")
         }
@@ -89,14 +82,17 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<CommandLine, Unreadable
         let says = "an option begins with a typographic dash or quote, which a web page made";
         return refused(says, "use the hyphens and quotes of the keyboard: --gpus");
     }
-    let chosen = options.chosen(engine, &variables, &mut line.notes)?;
+    let mut notes = Vec::new();
+    let chosen = options.chosen(&mut notes)?;
     if image.is_some_and(|image| !image.is_literal && (chosen.is_none() || arguments.iter().any(asks))) {
         let says = "the shell expands a word in the place of the image, which may have options";
         return refused(format!("{says}, so the GPUs are not known"), "write the options and the image themselves");
     }
-    let Some((request, from)) = chosen else { return Err(asks_for_none(&line, arguments, &options)) };
-    (line.request, line.from) = (request, from);
-    Ok(line)
+    let Some((request, from)) = chosen else {
+        return Err(asks_for_none(&line, request_only.is_none(), arguments, !options.gpus.is_empty()));
+    };
+    let schema = "gpusetup.container/1";
+    Ok((line, Translated { schema, from, request, request_only, notes, forms: Vec::new() }))
 }
 
 /// What is typed.
@@ -186,7 +182,9 @@ fn flag(words: &[Word], engine: Engine) -> Result<Flag<'_>, Unreadable> {
 
 /// What the options ask for, one field for each way of asking, and the others.
 #[derive(Default)]
-struct Options {
+struct Options<'a> {
+    engine: Engine,
+    variables: Vec<Variable<'a>>,
     gpus: Vec<String>,
     devices: Vec<String>,
     visible: Option<String>,
@@ -209,56 +207,51 @@ fn expanded(what: &str) -> Unreadable {
         .hint("write the value itself")
 }
 
-impl Options {
-    fn read(words: &[Word], engine: Engine, variables: &[Variable<'_>]) -> Result<Self, Unreadable> {
-        let mut all = Self::default();
-        while let Some(word) = words.get(all.count).filter(|word| word.text.starts_with('-') && word.text.len() > 1) {
+impl Options<'_> {
+    fn read(&mut self, words: &[Word]) -> Result<(), Unreadable> {
+        while let Some(word) = words.get(self.count).filter(|word| word.text.starts_with('-') && word.text.len() > 1) {
             if word.text == "--" {
-                all.kept.push(word.text.clone());
-                all.count += 1;
+                self.kept.push(word.text.clone());
+                self.count += 1;
                 break;
             }
-            let flag = flag(&words[all.count..], engine)?;
-            all.count += flag.words.len();
-            if all.takes(&flag, engine, variables)? {
-                all.place.get_or_insert(all.kept.len());
-                all.kept.extend(flag.cluster);
+            let flag = flag(&words[self.count..], self.engine)?;
+            self.count += flag.words.len();
+            if self.takes(&flag)? {
+                self.place.get_or_insert(self.kept.len());
+                self.kept.extend(flag.cluster);
             } else {
-                all.kept.extend(flag.words.iter().map(|word| word.text.clone()));
+                self.kept.extend(flag.words.iter().map(|word| word.text.clone()));
             }
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Whether an option is a part of the request.
-    fn takes(&mut self, flag: &Flag<'_>, engine: Engine, variables: &[Variable<'_>]) -> Result<bool, Unreadable> {
+    fn takes(&mut self, flag: &Flag<'_>) -> Result<bool, Unreadable> {
         let is_literal = flag.words.iter().all(|word| word.is_literal);
-        let Some(value) = flag.value else { return Ok(false) };
-        let mut what = flag.name.as_str();
-        let is_request = match what {
-            "--gpus" => {
-                self.gpus.push(value.to_owned());
-                true
-            }
+        let (Some(value), mut what) = (flag.value, flag.name.as_str()) else { return Ok(false) };
+        match what {
+            "--gpus" => self.gpus.push(value.to_owned()),
             "--runtime" => {
                 let name = value.rsplit('/').next().unwrap_or(value);
                 self.has_runtime = name == "nvidia" || name.starts_with("nvidia-");
-                self.has_runtime || !is_literal
+                if !self.has_runtime && is_literal {
+                    return Ok(false);
+                }
             }
             "--device" => {
-                let devices: Vec<_> = if engine == Engine::Podman { value.split(',').collect() } else { vec![value] };
+                let is_list = self.engine == Engine::Podman;
+                let devices: Vec<_> = if is_list { value.split(',').collect() } else { vec![value] };
                 let names: Vec<_> = devices.iter().filter_map(|device| cdi_name(device)).map(str::to_owned).collect();
-                if !names.is_empty() && names.len() < devices.len() {
+                if names.is_empty() {
+                    return Ok(false);
+                }
+                if names.len() < devices.len() {
                     let says = "--device lists GPUs of NVIDIA's and other devices: name each with its own --device";
                     return Err(Unreadable::new(says));
                 }
-                let is_request = !names.is_empty();
                 self.devices.extend(names);
-                is_request
-            }
-            "--env-file" => {
-                self.has_variable_file = true;
-                false
             }
             "--env" => {
                 let (name, text) = value.split_once('=').map_or((value, None), |(name, text)| (name, Some(text)));
@@ -272,7 +265,7 @@ impl Options {
                     }
                 };
                 // Without a value it has that of the shell.
-                let text = match (text, variables.iter().rfind(|(set, _)| *set == name)) {
+                let text = match (text, self.variables.iter().rfind(|(set, _)| *set == name)) {
                     (Some(text), _) => text,
                     (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
                     (None, None) => {
@@ -282,27 +275,25 @@ impl Options {
                 };
                 *way = Some(text.to_owned());
                 what = name;
-                true
             }
-            _ => false,
-        };
-        if is_request && !is_literal { Err(expanded(what)) } else { Ok(is_request) }
+            _ => {
+                self.has_variable_file |= what == "--env-file";
+                return Ok(false);
+            }
+        }
+        if is_literal { Ok(true) } else { Err(expanded(what)) }
     }
 
     /// The request, and the name of its form.
-    fn chosen(
-        &self,
-        engine: Engine,
-        variables: &[Variable<'_>],
-        notes: &mut Vec<&'static str>,
-    ) -> Result<Option<(Request, &'static str)>, Unreadable> {
+    fn chosen(&self, notes: &mut Vec<&'static str>) -> Result<Option<(Request, &'static str)>, Unreadable> {
+        let engine = self.engine;
         let form = |of_docker| match engine {
             Engine::NvidiaDocker => "nvidia-docker",
             Engine::Podman => "podman",
             Engine::Docker => of_docker,
         };
         let capabilities = self.capabilities.as_deref().map(capabilities).transpose()?.flatten();
-        let nv_gpu = variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""));
+        let nv_gpu = self.variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""));
         let has_names = !self.gpus.is_empty() || !self.devices.is_empty();
         if nv_gpu.is_some() && (engine != Engine::NvidiaDocker || has_names) {
             notes.push("NV_GPU has no effect here: only nvidia-docker reads it, and only without --gpus and --device");
@@ -313,10 +304,9 @@ impl Options {
         match (self.gpus.as_slice(), self.devices.as_slice()) {
             ([], []) => {}
             ([value], []) if engine != Engine::Podman => {
-                let value = gpus_value::docker(value)?;
-                notes.extend(value.note);
-                let capabilities = value.capabilities.or(capabilities);
-                return Ok(value.gpus.map(|gpus| (Request { gpus, capabilities }, form("docker"))));
+                let Some(request) = gpus_value::docker(value, notes)? else { return Ok(None) };
+                let capabilities = request.capabilities.or(capabilities);
+                return Ok(Some((Request { capabilities, ..request }, form("docker"))));
             }
             (values, devices) if engine == Engine::Podman || values.is_empty() => {
                 notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
@@ -376,21 +366,19 @@ fn asks(word: &Word) -> bool {
         .any(|part| word.text.starts_with(part))
 }
 
-fn asks_for_none(line: &CommandLine, behind: &[Word], options: &Options) -> Unreadable {
-    let hint = match () {
-        () if !options.gpus.is_empty() => "--gpus 0 is a number of GPUs; the one with the index 0 is --gpus device=0",
-        () if behind.iter().any(asks) => {
-            "options after the image are arguments of the container's program: write them before it"
-        }
-        () => "add an option that does",
+fn asks_for_none(line: &CommandLine, is_whole: bool, behind: &[Word], has_gpus: bool) -> Unreadable {
+    let hint = match behind.iter().any(asks) {
+        _ if has_gpus => "--gpus 0 is a number of GPUs; the one with the index 0 is --gpus device=0",
+        true => "options after the image are arguments of the container's program: write them before it",
+        false => "add an option that does",
     };
     let (program, request) = match line.engine {
         Engine::Podman => ("podman", ["--device".to_owned(), "nvidia.com/gpu=all".to_owned()]),
         _ => ("docker", ["--gpus".to_owned(), "all".to_owned()]),
     };
-    let line = match line.request_only {
-        None => line.with(program, &request),
-        Some(_) => written(&[[program, "run"].map(str::to_owned), request].concat()) + " IMAGE",
+    let command = match is_whole {
+        true => line.with(program, &request),
+        false => written(&[[program, "run"].map(str::to_owned), request].concat()) + " IMAGE",
     };
-    Unreadable { attempt: Some(line), ..Unreadable::new("the command line asks for no GPU").hint(hint) }
+    Unreadable { attempt: Some(command), ..Unreadable::new("the command line asks for no GPU").hint(hint) }
 }

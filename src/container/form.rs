@@ -2,77 +2,21 @@
 
 use super::command_line::{CommandLine, Engine};
 use super::gpus_value;
-use super::request::{CAPABILITIES, Gpus, Request};
+use super::request::{CAPABILITIES, Form, Gpus, Request, Translated, Written};
 use super::shell_words::written as shell_line;
-use serde::Serialize;
 
-/// A form of a request for GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Form {
-    /// `docker run --gpus …`
-    Docker,
-    /// `docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=…`
-    Runtime,
-    /// `docker run --device nvidia.com/gpu=…`
-    Cdi,
-    /// `podman run --device nvidia.com/gpu=…`
-    Podman,
-    /// A Compose file with `deploy.resources.reservations.devices`.
-    Compose,
-    /// A pod with `resources.limits`.
-    Kubernetes,
-}
-
-impl Form {
-    /// All forms as they are printed, each with its name on the command line and in JSON, and its name for people.
-    pub const ALL: [(Self, &str, &str); 6] = [
-        (Self::Docker, "docker", "Docker 19.03 or newer"),
-        (Self::Runtime, "runtime", "Docker, any version, with the runtime nvidia"),
-        (Self::Cdi, "cdi", "Docker with CDI"),
-        (Self::Podman, "podman", "Podman 4.1 or newer"),
-        (Self::Compose, "compose", "Compose"),
-        (Self::Kubernetes, "kubernetes", "Kubernetes"),
-    ];
-
-    /// Its name on the command line and in JSON.
-    pub fn name(self) -> &'static str {
-        Self::ALL[self as usize].1
-    }
-
-    /// Its name for people.
-    pub fn title(self) -> &'static str {
-        Self::ALL[self as usize].2
-    }
-}
-
-/// A request in one form.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub struct Written {
-    /// The form.
-    pub form: Form,
-    /// The command line, its options for GPUs alone, or the file. Null if the form cannot express the request.
-    pub text: Option<String>,
-    /// What the form cannot express. If it is empty, the text asks for exactly the same.
-    pub differences: Vec<String>,
-    /// What else the text needs.
-    pub notes: Vec<String>,
-}
-
-pub fn write(line: &CommandLine, form: Form) -> Written {
+pub fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translated, form: Form) -> Written {
     let mut written = Written { form, text: None, differences: Vec::new(), notes: Vec::new() };
     let image = scalar(line.image.as_deref().unwrap_or("IMAGE"));
-    let text = match form {
-        Form::Compose => compose(&image, &line.request),
-        Form::Kubernetes => kubernetes(&image, &line.request, &mut written),
-        _ => options(&line.request, &mut written).map(|options| match line.request_only {
+    written.text = match form {
+        Form::Compose => compose(&image, request),
+        Form::Kubernetes => kubernetes(&image, request, &mut written),
+        _ => options(request, &mut written).map(|options| match request_only {
             Some(_) => shell_line(&options),
             None => line.with(if form == Form::Podman { "podman" } else { "docker" }, &options),
         }),
     };
-    let is_changed = (line.engine == Engine::Podman) != (form == Form::Podman) && line.request_only.is_none();
+    let is_changed = (line.engine == Engine::Podman) != (form == Form::Podman) && request_only.is_none();
     let first = line.image.as_ref().and_then(|image| image.split_once('/'));
     let has_registry = first.is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
     let note = match form {
@@ -81,18 +25,13 @@ pub fn write(line: &CommandLine, form: Form) -> Written {
         Form::Podman if is_changed => Some(MAY_NEED_REGISTRY),
         _ => is_changed.then_some("Docker refuses options that only Podman has"),
     };
-    let lacks = match form {
-        Form::Docker => "--gpus has no word",
-        Form::Cdi | Form::Podman => "CDI has no device",
-        Form::Compose => "a reservation has no word",
-        Form::Runtime | Form::Kubernetes => "Kubernetes has no word",
-    };
-    if text.is_some() {
+    if written.text.is_some() {
         written.notes.extend(note.map(str::to_owned));
-    } else if line.request.gpus == Gpus::DriverOnly {
+    } else if request.gpus == Gpus::DriverOnly {
+        let (.., lacks) = Form::ALL[form as usize];
         written.differs(format!("{lacks} for the driver without a GPU"));
     }
-    Written { text, ..written }
+    written
 }
 
 const MAY_NEED_REGISTRY: &str =

@@ -2,21 +2,13 @@
 //! one field only if it is in double quotes, which the shell must leave alone: `'"device=0,3"'`. Podman's is a list of names of CDI
 //! devices (podman, `StringSliceVar` in cmd/podman/common/create.go).
 
-use super::request::{Gpus, MAX_GPUS, Unreadable, capabilities, cdi_name, is_device, refused};
+use super::request::{Gpus, MAX_GPUS, Request, Unreadable, capabilities, cdi_name, is_device, refused};
 
 const LIST: &str = "to name several GPUs, put the list in double quotes inside single ones: --gpus '\"device=0,1\"'";
 
-pub struct GpusValue {
-    /// None for a count of zero.
-    pub gpus: Option<Gpus>,
-    /// The driver's capabilities, without `gpu`.
-    pub capabilities: Option<Vec<String>>,
-    /// What Docker does with the value that may surprise.
-    pub note: Option<&'static str>,
-}
-
-/// Reads Docker's value. An error if Docker refuses it, or asks another driver than NVIDIA's.
-pub fn docker(value: &str) -> Result<GpusValue, Unreadable> {
+/// Reads Docker's value, without the capability `gpu`; none for a count of zero. An error if Docker refuses it, or asks another driver
+/// than NVIDIA's.
+pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<Option<Request>, Unreadable> {
     if value.contains(['“', '”', '‘', '’']) {
         let says = "the value of --gpus has typographic quotes, which a web page made";
         return refused(says, "use the quotes of the keyboard: --gpus '\"device=0,3\"'");
@@ -56,13 +48,14 @@ pub fn docker(value: &str) -> Result<GpusValue, Unreadable> {
         (None, Some(number)) => number,
         (None, None) => Some(Gpus::Count(1)),
     };
-    let is_cut = devices.is_some() && seen.contains(&"count");
-    let note = is_cut.then_some(
-        "Docker takes the 0 after the comma for a number of GPUs, and gives the container only the GPU before it",
-    );
+    if devices.is_some() && seen.contains(&"count") {
+        let note =
+            "Docker takes the 0 after the comma for a number of GPUs, and gives the container only the GPU before it";
+        notes.push(note);
+    }
     let without_gpu = |list: &str| list.split(',').filter(|name| name.trim() != "gpu").collect::<Vec<_>>().join(",");
     let capabilities = named.map(|list| capabilities(&without_gpu(list))).transpose()?.flatten();
-    Ok(GpusValue { gpus, capabilities, note })
+    Ok(gpus.map(|gpus| Request { gpus, capabilities }))
 }
 
 /// The names of the CDI devices in a value of Podman's, if it is a line of CSV, and NVIDIA's specifications have such names.
@@ -113,33 +106,26 @@ fn fields(line: &str) -> Result<Vec<String>, Unreadable> {
 }
 
 fn csv(line: &str) -> Option<Vec<String>> {
-    if line.contains('\n') {
-        return None;
-    }
-    let (mut fields, mut rest) = (Vec::new(), line);
-    loop {
-        let mut field = String::new();
-        if let Some(mut inner) = rest.strip_prefix('"') {
-            loop {
-                let (text, behind) = inner.split_once('"')?;
-                field += text;
-                rest = behind;
-                let Some(more) = behind.strip_prefix('"') else { break };
-                field.push('"');
-                inner = more;
+    // What is outside of quotes and inside of them take turns. Nothing between two quotes is one quote.
+    let pieces: Vec<_> = line.split('"').collect();
+    let last = pieces.len() - 1;
+    let mut fields = vec![String::new()];
+    for (at, piece) in pieces.into_iter().enumerate() {
+        let is_inside = at % 2 == 1;
+        let is_one_quote = piece.is_empty() && at != 0 && at != last;
+        let is_between = (at == 0 || piece.starts_with(',')) && (at == last || piece.ends_with(','));
+        match fields.last_mut()? {
+            field if is_inside => field.push_str(piece),
+            field if is_one_quote => field.push('"'),
+            field => {
+                let mut texts = piece.split(',');
+                field.push_str(texts.next()?);
+                fields.extend(texts.map(str::to_owned));
             }
-        } else {
-            let (text, behind) = rest.split_at(rest.find(',').unwrap_or(rest.len()));
-            if text.contains('"') {
-                return None;
-            }
-            (field, rest) = (text.to_owned(), behind);
         }
-        fields.push(field);
-        match rest.strip_prefix(',') {
-            Some(more) => rest = more,
-            None if rest.is_empty() => return Some(fields),
-            None => return None,
+        if piece.contains('\n') || !(is_inside || is_between || piece.is_empty()) {
+            return None;
         }
     }
+    (last % 2 == 0).then_some(fields)
 }

@@ -13,9 +13,11 @@ use std::collections::BTreeSet;
 pub fn on_driver(needs: &Needs, driver: &HostDriver, context: Context<'_>) -> Judgement {
     let case = Case { needs, driver, context, says_help: true };
     let newest = case.with_one_of(needs.versions());
+    if newest.answer != DoesNotRun {
+        return newest;
+    }
     let choices = needs.choices.iter().map(|choice| (choice, case.with_one_of(&choice.versions)));
-    let runs = |(_, older): &(_, Judgement)| newest.answer == DoesNotRun && older.answer != DoesNotRun;
-    let Some((choice, older)) = { choices }.find(runs) else { return newest };
+    let Some((choice, older)) = { choices }.find(|(_, older)| older.answer != DoesNotRun) else { return newest };
     let without_help = Case { says_help: false, ..case }.with_one_of(needs.versions());
     let depends = format!("whether its programs can use CUDA {} instead is not known", choice.text);
     let reasons = [without_help.reasons, vec![choice.said()], older.reasons, vec![depends]].concat();

@@ -1,4 +1,4 @@
-//! A request for GPUs, as every form means it.
+//! A request for GPUs, as every form means it, and its forms.
 
 use serde::Serialize;
 
@@ -35,6 +35,81 @@ pub enum Gpus {
     Count(u32),
     /// These, each a GPU's index (`0`), a MIG instance's (`1:0`), or a UUID (`GPU-…`, `MIG-…`).
     Devices(Vec<String>),
+}
+
+/// A form of a request for GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// `docker run --gpus …`
+    Docker,
+    /// `docker run --runtime=nvidia -e NVIDIA_VISIBLE_DEVICES=…`
+    Runtime,
+    /// `docker run --device nvidia.com/gpu=…`
+    Cdi,
+    /// `podman run --device nvidia.com/gpu=…`
+    Podman,
+    /// A Compose file with `deploy.resources.reservations.devices`.
+    Compose,
+    /// A pod with `resources.limits`.
+    Kubernetes,
+}
+
+impl Form {
+    /// All forms as they are printed, each with its name on the command line and in JSON, its name for people, and what it does not
+    /// have for every request.
+    pub const ALL: [(Self, &str, &str, &str); 6] = [
+        (Self::Docker, "docker", "Docker 19.03 or newer", "--gpus has no word"),
+        (Self::Runtime, "runtime", "Docker, any version, with the runtime nvidia", ""),
+        (Self::Cdi, "cdi", "Docker with CDI", "CDI has no device"),
+        (Self::Podman, "podman", "Podman 4.1 or newer", "CDI has no device"),
+        (Self::Compose, "compose", "Compose", "a reservation has no word"),
+        (Self::Kubernetes, "kubernetes", "Kubernetes", "Kubernetes has no word"),
+    ];
+
+    /// Its name on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        Self::ALL[self as usize].2
+    }
+}
+
+/// A request in one form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct Written {
+    /// The form.
+    pub form: Form,
+    /// The command line, its options for GPUs alone, or the file. Null if the form cannot express the request.
+    pub text: Option<String>,
+    /// What the form cannot express. If it is empty, the text asks for exactly the same.
+    pub differences: Vec<String>,
+    /// What else the text needs.
+    pub notes: Vec<String>,
+}
+
+/// A request for GPUs and its forms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct Translated {
+    /// `gpusetup.container/1`.
+    #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.container/1")))]
+    pub schema: &'static str,
+    /// The form that was read: `nvidia-docker`, or the name of one of the forms.
+    pub from: &'static str,
+    /// The request.
+    pub request: Request,
+    /// Why the forms have only the options for GPUs, and not the whole command line. Null if they have it.
+    pub request_only: Option<&'static str>,
+    /// What the form that was read does that may surprise.
+    pub notes: Vec<&'static str>,
+    /// The forms.
+    pub forms: Vec<Written>,
 }
 
 /// Whether this names a GPU or a MIG instance: an index (`0`) or UUID (`GPU-fef8089b…`), or a MIG instance's GPU and number (`1:0`) or UUID

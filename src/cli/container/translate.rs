@@ -23,8 +23,8 @@ pub struct Options {
 }
 
 fn form() -> impl TypedValueParser<Value = Form> {
-    let named = |text: String| Form::ALL.into_iter().find(|(_, name, _)| *name == text).map(|(form, ..)| form);
-    PossibleValuesParser::new(Form::ALL.map(|(_, name, _)| name))
+    let named = |text: String| Form::ALL.into_iter().find(|(_, name, ..)| *name == text).map(|(form, ..)| form);
+    PossibleValuesParser::new(Form::ALL.map(|(_, name, ..)| name))
         .try_map(move |text| named(text).ok_or("this is not a form"))
 }
 
