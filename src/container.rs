@@ -22,15 +22,14 @@ mod request;
 mod shell_words;
 mod support;
 mod tar_entries;
-mod translation;
 
 pub(crate) use archive::in_file;
 pub(crate) use compatibility::check;
 pub use compatibility::{Checked, CheckedImage};
+pub(crate) use form::not_a_file;
+pub use form::{translate, translate_words};
 pub(crate) use host::{Host, HostDriver, Starters, driver_from};
 pub(crate) use image::{Image, ImageError, in_engine};
 pub use judgement::ImageAnswer;
 pub use request::{Form, Gpus, Request, Translated, Unreadable, Written, is_device};
 pub(crate) use shell_words::MAX_LINE;
-pub(crate) use translation::not_a_file;
-pub use translation::{translate, translate_words};

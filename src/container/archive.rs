@@ -30,12 +30,14 @@ const MAX_LAYERS: usize = 512;
 /// Names that are looked at for all images, each once for each layer above it. An image with PyTorch has some hundred in a few layers.
 const MAX_LOOKS: u64 = 2_000_000;
 
+type Result<T, E = ImageError> = std::result::Result<T, E>;
+
 /// Reads the images in a file or folder, or the one with this name. Of an image for several processors, the one for this
 /// architecture counts.
-pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Vec<Image>, ImageError> {
+pub fn in_file(path: &Path, architecture: &str, only: Option<&str>) -> Result<Vec<Image>> {
     let file = input::open_any(path, &Trust::Anybody)?;
-    let (budget, name) = (Budget::default(), path.display().to_string());
-    let mut archive = Archive::new(&name, architecture, &budget);
+    let name = path.display().to_string();
+    let mut archive = Archive { path: &name, architecture, ..Archive::default() };
     if file.metadata().is_ok_and(|meta| meta.is_dir()) {
         archive.folder = Some(System::at(path));
     } else {
@@ -83,12 +85,13 @@ fn for_architecture(mut all: Vec<Image>, architecture: &str) -> Vec<Image> {
 }
 
 /// An archive or a folder of images, and what was read of it.
+#[derive(Default)]
 struct Archive<'a> {
     path: &'a str,
     architecture: &'a str,
     /// The folder, if it is one. Names in it lead nowhere out of it, whatever links it has.
     folder: Option<System>,
-    budget: &'a Budget,
+    budget: Rc<Budget>,
     /// JSON in an archive; none if it is too large.
     small: BTreeMap<String, Option<Vec<u8>>>,
     /// Every other file of an archive, or those that were asked for of a folder; an error if it is no layer.
@@ -101,18 +104,13 @@ struct Archive<'a> {
     looks: u64,
 }
 
-impl<'a> Archive<'a> {
-    fn new(path: &'a str, architecture: &'a str, budget: &'a Budget) -> Self {
-        let (small, layers, links) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { path, architecture, folder: None, budget, small, layers, links, json_read: 0, looks: 0 }
-    }
-
+impl Archive<'_> {
     /// Keeps what may belong to an image.
-    fn read(&mut self, file: File) -> Result<(), ImageError> {
-        let (path, budget) = (self.path, self.budget);
+    fn read(&mut self, file: File) -> Result<()> {
+        let (path, budget) = (self.path, Rc::clone(&self.budget));
         let failed = |why| read_error(path, &why);
         let file = BufReader::new(budget.of(file).map_err(failed)?);
-        let (content, is_packed) = unpacked(file, budget, false).map_err(failed)?;
+        let (content, is_packed) = unpacked(file, &budget, false).map_err(failed)?;
         let mut entries = Entries::new(content);
         let mut count = 0;
         while let Some(entry) = entries.next_entry().map_err(|why| match count {
@@ -141,7 +139,7 @@ impl<'a> Archive<'a> {
         self.budget.keep(cost(&name));
         let was_large = self.small.get(&name).is_some_and(Option::is_none);
         if !matches!(first.first(), Some(b'{' | b'[')) {
-            self.layers.insert(name, Layer::read(first.chain(content), self.budget, is_packed, is_wanted));
+            self.layers.insert(name, Layer::read(first.chain(content), &self.budget, is_packed, is_wanted));
         } else if size > MAX_JSON || was_large {
             self.small.insert(name, None);
         } else {
@@ -168,7 +166,7 @@ impl<'a> Archive<'a> {
     }
 
     /// A file of a folder.
-    fn open(&self, name: &str) -> Result<Option<File>, ImageError> {
+    fn open(&self, name: &str) -> Result<Option<File>> {
         match self.folder.as_ref().map(|folder| folder.open(Path::new("/").join(name))) {
             None => Ok(None),
             Some(Ok(file)) => Ok(Some(file)),
@@ -183,7 +181,7 @@ impl<'a> Archive<'a> {
     }
 
     /// A file of a description.
-    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
+    fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
         let bytes = match (self.open(name)?, self.small.get(name)) {
             (Some(file), _) => input::bytes(file, &self.inside(name), MAX_JSON)?,
             (None, Some(Some(bytes))) => bytes.clone(),
@@ -200,12 +198,12 @@ impl<'a> Archive<'a> {
     }
 
     /// A layer, which is read once. Its content must have this checksum if one is known.
-    fn layer(&mut self, name: &str, sum: Option<&str>) -> Result<Rc<Layer>, ImageError> {
+    fn layer(&mut self, name: &str, sum: Option<&str>) -> Result<Rc<Layer>> {
         let target = self.target(name);
         if !self.layers.contains_key(&target)
             && let Some(file) = self.open(&target)?
         {
-            let read = self.budget.of(file).and_then(|file| Layer::read(file, self.budget, false, is_wanted));
+            let read = self.budget.of(file).and_then(|file| Layer::read(file, &self.budget, false, is_wanted));
             self.layers.insert(target.clone(), read);
             must_go_on()?;
         }
@@ -219,7 +217,7 @@ impl<'a> Archive<'a> {
     }
 
     /// By Docker's manifest, else by the index of an OCI layout.
-    fn images(&mut self) -> Result<Vec<Image>, ImageError> {
+    fn images(&mut self) -> Result<Vec<Image>> {
         let mut missing = "it has neither manifest.json nor index.json";
         if let Some(manifest) = self.file("manifest.json")? {
             let manifest = self.json(&manifest, "manifest.json")?;
@@ -239,7 +237,7 @@ impl<'a> Archive<'a> {
         groups.into_iter().map(|(name, entries)| self.of_index(name, entries)).collect()
     }
 
-    fn of_docker(&mut self, entry: &Value) -> Result<Image, ImageError> {
+    fn of_docker(&mut self, entry: &Value) -> Result<Image> {
         let name = entry["Config"].as_str().unwrap_or_default();
         let texts = |key: &str| elements(&entry[key]).filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
         let layers = texts("Layers");
@@ -249,11 +247,11 @@ impl<'a> Archive<'a> {
         let config = self.file(name)?.ok_or_else(|| self.damaged(LACKS_CONFIG))?;
         let digest = name.rsplit('/').next().unwrap_or(name);
         self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
-        self.image((name, &config), texts("RepoTags"), layers)
+        self.image(name, &config, texts("RepoTags"), layers)
     }
 
     /// The image of these entries of an index that is for this architecture, or else the first one.
-    fn of_index(&mut self, name: Option<String>, mut entries: Vec<Value>) -> Result<Image, ImageError> {
+    fn of_index(&mut self, name: Option<String>, mut entries: Vec<Value>) -> Result<Image> {
         // An index of indexes is one image for several processors.
         for _ in 0..4 {
             let digest = chosen(&entries, self.architecture);
@@ -263,7 +261,7 @@ impl<'a> Archive<'a> {
             if let Some(digest) = manifest.pointer("/config/digest").and_then(Value::as_str) {
                 let config = self.blob(digest, LACKS_CONFIG)?;
                 let layers = self.layers(&manifest)?;
-                return self.image((digest, &config), name.into_iter().collect(), layers);
+                return self.image(digest, &config, name.into_iter().collect(), layers);
             }
             entries = elements(&manifest["manifests"]).cloned().collect();
         }
@@ -271,19 +269,14 @@ impl<'a> Archive<'a> {
     }
 
     /// The files of an OCI manifest's layers. Other kinds of content are no layers.
-    fn layers(&self, manifest: &Value) -> Result<Vec<String>, ImageError> {
+    fn layers(&self, manifest: &Value) -> Result<Vec<String>> {
         let is_layer = |layer: &&Value| layer["mediaType"].as_str().is_none_or(|kind| kind.contains("tar"));
         let digests = elements(&manifest["layers"]).filter(is_layer).filter_map(|layer| layer["digest"].as_str());
         digests.map(|digest| self.place(digest)).collect()
     }
 
     /// The image with this configuration, whose part of the archive is named.
-    fn image(
-        &mut self,
-        (part, config): (&str, &[u8]),
-        names: Vec<String>,
-        layers: Vec<String>,
-    ) -> Result<Image, ImageError> {
+    fn image(&mut self, part: &str, config: &[u8], names: Vec<String>, layers: Vec<String>) -> Result<Image> {
         // The ID of an image is the checksum of its configuration, of which engines list so many digits.
         let id = hex(&Sha256::digest(config)).get(..12).map(str::to_owned);
         if layers.len() > MAX_LAYERS {
@@ -305,12 +298,12 @@ impl<'a> Archive<'a> {
         Ok(Image { names, id, contents: Some(Contents::of(&layers)), ..of_config(&config, self.path.to_owned()) })
     }
 
-    fn must_be_few(&self, images: usize) -> Result<(), ImageError> {
+    fn must_be_few(&self, images: usize) -> Result<()> {
         let many = || self.no_image(format!("it names {images} images, more than the {MAX_IMAGES} that are read"));
         if images > MAX_IMAGES { Err(many()) } else { Ok(()) }
     }
 
-    fn blob(&mut self, digest: &str, lacks: &str) -> Result<Vec<u8>, ImageError> {
+    fn blob(&mut self, digest: &str, lacks: &str) -> Result<Vec<u8>> {
         let place = self.place(digest)?;
         let bytes = self.file(&place)?.ok_or_else(|| self.damaged(lacks))?;
         self.verify(&bytes, place.rsplit('/').next().unwrap_or_default())?;
@@ -318,18 +311,18 @@ impl<'a> Archive<'a> {
     }
 
     /// The file with this digest.
-    fn place(&self, digest: &str) -> Result<String, ImageError> {
+    fn place(&self, digest: &str) -> Result<String> {
         let sum = digest.strip_prefix("sha256:").filter(|sum| is_sum(sum));
         Ok(format!("blobs/sha256/{}", sum.ok_or_else(|| self.no_image("a digest in it is not SHA-256"))?))
     }
 
     /// A file whose name is a checksum has this one.
-    fn verify(&self, bytes: &[u8], name: &str) -> Result<(), ImageError> {
+    fn verify(&self, bytes: &[u8], name: &str) -> Result<()> {
         let is_other = is_sum(name) && hex(&Sha256::digest(bytes)) != name;
         if is_other { Err(self.other_sum(name)) } else { Ok(()) }
     }
 
-    fn json(&self, bytes: &[u8], what: &str) -> Result<Value, ImageError> {
+    fn json(&self, bytes: &[u8], what: &str) -> Result<Value> {
         serde_json::from_slice(bytes).map_err(|why| self.damaged(format!("{what} is no JSON: {why}")))
     }
 
@@ -357,7 +350,7 @@ fn read_error(path: &str, why: &io::Error) -> ImageError {
     }
 }
 
-fn must_go_on() -> Result<(), ImageError> {
+fn must_go_on() -> Result<()> {
     interrupt::heard().map_or(Ok(()), |signal| Err(ImageError::Interrupted(signal)))
 }
 

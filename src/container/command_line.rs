@@ -286,44 +286,52 @@ impl Options<'_> {
 
     /// The request, and the name of its form.
     fn chosen(&self, notes: &mut Vec<&'static str>) -> Result<Option<(Request, &'static str)>, Unreadable> {
-        let engine = self.engine;
-        let form = |of_docker| match engine {
-            Engine::NvidiaDocker => "nvidia-docker",
-            Engine::Podman => "podman",
-            Engine::Docker => of_docker,
-        };
-        let capabilities = self.capabilities.as_deref().map(capabilities).transpose()?.flatten();
+        let own = self.capabilities.as_deref().map(capabilities).transpose()?.flatten();
         let nv_gpu = self.variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""));
         let has_names = !self.gpus.is_empty() || !self.devices.is_empty();
-        if nv_gpu.is_some() && (engine != Engine::NvidiaDocker || has_names) {
+        if nv_gpu.is_some() && (self.engine != Engine::NvidiaDocker || has_names) {
             notes.push("NV_GPU has no effect here: only nvidia-docker reads it, and only without --gpus and --device");
         }
         if has_names && self.visible.is_some() {
             notes.push("NVIDIA_VISIBLE_DEVICES has no effect beside --gpus and CDI devices, and is left out");
         }
-        match (self.gpus.as_slice(), self.devices.as_slice()) {
-            ([], []) => {}
-            ([value], []) if engine != Engine::Podman => {
-                let Some(request) = gpus_value::docker(value, notes)? else { return Ok(None) };
-                let capabilities = request.capabilities.or(capabilities);
-                return Ok(Some((Request { capabilities, ..request }, form("docker"))));
+        let is_podman = self.engine == Engine::Podman;
+        let (gpus, capabilities, form) = match (self.gpus.as_slice(), self.devices.as_slice()) {
+            ([], []) => (self.by_variable(nv_gpu, notes)?, own, "runtime"),
+            ([value], []) if !is_podman => {
+                let (gpus, named) = gpus_value::docker(value, notes)?;
+                (gpus, named.or(own), "docker")
             }
-            (values, devices) if engine == Engine::Podman || values.is_empty() => {
+            (values, devices) if is_podman || values.is_empty() => {
                 notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
                 let mut names = devices.to_vec();
                 for value in values {
                     names.extend(gpus_value::podman(value)?);
                 }
                 let gpus = Gpus::from_names(names.iter().map(String::as_str))?;
-                return Ok((!names.is_empty()).then(|| (Request { gpus, capabilities }, form("cdi"))));
+                (Some(gpus).filter(|_| !names.is_empty()), own, "cdi")
             }
             _ => {
                 let says = "the command line asks for GPUs twice: give one --gpus, or CDI devices alone";
                 return Err(Unreadable::new(says));
             }
-        }
-        let has_runtime = self.has_runtime || engine == Engine::NvidiaDocker;
-        let visible = match nv_gpu.filter(|_| engine == Engine::NvidiaDocker) {
+        };
+        let form = match self.engine {
+            Engine::NvidiaDocker => "nvidia-docker",
+            Engine::Podman => "podman",
+            Engine::Docker => form,
+        };
+        Ok(gpus.map(|gpus| (Request { gpus, capabilities }, form)))
+    }
+
+    /// The GPUs of `NVIDIA_VISIBLE_DEVICES`, which the older wrapper sets to its own variable.
+    fn by_variable(
+        &self,
+        nv_gpu: Option<&Variable<'_>>,
+        notes: &mut Vec<&'static str>,
+    ) -> Result<Option<Gpus>, Unreadable> {
+        let has_runtime = self.has_runtime || self.engine == Engine::NvidiaDocker;
+        let visible = match nv_gpu.filter(|_| self.engine == Engine::NvidiaDocker) {
             // The older wrapper passed several GPUs with blanks between them, too.
             Some((_, value)) => Some(value.ok_or_else(|| expanded("NV_GPU"))?.replace(' ', ",")),
             None => self.visible.clone(),
@@ -331,23 +339,19 @@ impl Options<'_> {
         if (has_runtime || visible.is_some()) && self.has_unknown_variable {
             return Err(expanded("a variable's name (-e)"));
         }
-        let gpus = match visible {
-            Some(visible) => {
-                let note = "without --runtime=nvidia the variable has an effect only if nvidia is the default runtime";
-                notes.extend((!has_runtime).then_some(note));
-                Gpus::from_variable(&visible)?
-            }
-            None if has_runtime => {
-                notes.push(
-                    "the command line names no GPUs, so the image does: the CUDA images of NVIDIA ask for all of them",
-                );
-                let note = "the file of --env-file is not read: NVIDIA_VISIBLE_DEVICES in it would choose the GPUs";
-                notes.extend(self.has_variable_file.then_some(note));
-                Some(Gpus::All)
-            }
-            None => None,
-        };
-        Ok(gpus.map(|gpus| (Request { gpus, capabilities }, form("runtime"))))
+        if let Some(visible) = visible {
+            let note = "without --runtime=nvidia the variable has an effect only if nvidia is the default runtime";
+            notes.extend((!has_runtime).then_some(note));
+            return Gpus::from_variable(&visible);
+        }
+        if has_runtime {
+            notes.push(
+                "the command line names no GPUs, so the image does: the CUDA images of NVIDIA ask for all of them",
+            );
+            let note = "the file of --env-file is not read: NVIDIA_VISIBLE_DEVICES in it would choose the GPUs";
+            notes.extend(self.has_variable_file.then_some(note));
+        }
+        Ok(has_runtime.then_some(Gpus::All))
     }
 }
 

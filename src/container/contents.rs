@@ -52,7 +52,7 @@ impl Contents {
         let mut files: BTreeSet<&str> = BTreeSet::new();
         for layer in layers {
             if !layer.removed.is_empty() {
-                files.retain(|file| !layer.removed.has(file));
+                files.retain(|file| !layer.removes(file));
             }
             files.extend(layer.files.iter().map(String::as_str));
         }
@@ -226,16 +226,12 @@ fn is_in_compat(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layer::Removed;
+    use super::super::layer::sorted;
     use super::*;
 
     fn layer(files: &[&str], removed: &[&str]) -> Rc<Layer> {
         let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
-        Rc::new(Layer { files: owned(files), removed: Removed::of(owned(removed)), ..Layer::default() })
-    }
-
-    fn contents(files: &[&str]) -> Contents {
-        Contents::of(&[layer(files, &[])])
+        Rc::new(Layer { files: owned(files), removed: sorted(owned(removed)), ..Layer::default() })
     }
 
     #[test]
@@ -293,7 +289,7 @@ mod tests {
     fn driver_libraries_are_told_by_their_folders() {
         let text = |driver: Option<(DriverVersion, String)>| driver.map(|(version, _)| version.to_string());
         let drivers = |file: &str| {
-            let Contents { compat, other_driver, system_driver, .. } = contents(&[file]);
+            let Contents { compat, other_driver, system_driver, .. } = Contents::of(&[layer(&[file], &[])]);
             [compat, other_driver, system_driver].map(|driver| text(driver).unwrap_or_default())
         };
         let (old, new) = ("550.54.15", "580.82.07");
@@ -313,28 +309,6 @@ mod tests {
             assert_eq!(drivers(file), expected, "{file}");
             assert_eq!(is_wanted(file), expected != [""; 3], "{file}");
         }
-    }
-
-    #[test]
-    fn programs_choose_among_the_cudas_of_several_folders() {
-        let choices = |files: &[&str]| {
-            let contents = contents(files);
-            contents.older_choices(13).into_iter().map(|(cuda, _)| cuda.to_string()).collect::<Vec<_>>()
-        };
-        let ollama = [
-            "usr/lib/ollama/cuda_v11/libcudart.so.11.3.109",
-            "usr/lib/ollama/cuda_v12/libcublas.so.12.8.4.1",
-            "usr/lib/ollama/cuda_v12/libcudart.so.12.8.90",
-            "usr/lib/ollama/cuda_v13/libcudart.so.13.0.96",
-        ];
-        assert_eq!(choices(&ollama), ["12.8", "11.3"]);
-        // One environment, whose packages are used together.
-        let environment = [
-            "opt/env/conda-meta/cudatoolkit-11.8.0-h37601d7_11.json",
-            "opt/env/lib/libcudart.so.11.0",
-            "opt/env/lib/python3.12/site-packages/nvidia/cu13/lib/libcudart.so.13",
-        ];
-        assert_eq!(choices(&environment), [""; 0]);
     }
 
     #[test]

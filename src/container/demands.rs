@@ -10,7 +10,6 @@ use crate::compat::{Card, Database};
 use crate::version::DriverVersion;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fmt;
 
 impl Context<'_> {
     /// Whether the demands let the image start: met for each of the GPUs, or checked by nothing.
@@ -122,7 +121,8 @@ fn on_any_brand(alternatives: &[Vec<Condition>], known: &Known, brands: &[&str])
 
 /// The first alternatives: NVIDIA's images have up to a hundred.
 fn shown(alternatives: &[Vec<Condition>]) -> String {
-    let words = |conditions: &Vec<Condition>| conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let words =
+        |conditions: &Vec<Condition>| conditions.iter().map(|one| one.text.as_str()).collect::<Vec<_>>().join(",");
     let first: Vec<_> = alternatives.iter().take(3).map(words).collect();
     let more = alternatives.len().saturating_sub(first.len());
     if more == 0 { first.join(" or ") } else { format!("{} or one of {more} more", first.join(", ")) }
@@ -141,10 +141,10 @@ fn brands(line: Option<&str>) -> &'static [&'static str] {
     }
 }
 
-/// A condition: `driver>=470`.
 struct Condition {
+    /// As it is shown: `driver>=470`.
+    text: String,
     property: &'static str,
-    operator: &'static str,
     accepts: fn(Ordering) -> bool,
     value: String,
 }
@@ -186,7 +186,8 @@ fn condition(word: &str) -> Option<Condition> {
     let is_number =
         value.bytes().all(|b| b.is_ascii_digit() || b == b'.') && value.starts_with(|c: char| c.is_ascii_digit());
     let fits = if property == "brand" { ["=", "!="].contains(&operator) } else { is_number };
-    fits.then(|| Condition { property, operator, accepts, value: value.to_owned() })
+    let text = format!("{property}{operator}{value}");
+    fits.then(|| Condition { text, property, accepts, value: value.to_owned() })
 }
 
 impl Condition {
@@ -212,12 +213,6 @@ fn compared(a: &str, b: &str) -> Ordering {
     numbers(a).cmp(&numbers(b))
 }
 
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.property, self.operator, self.value)
-    }
-}
-
 /// Whether a host meets one of the alternatives. No alternatives are met by every host.
 fn met(alternatives: &[Vec<Condition>], known: &Known) -> ImageAnswer {
     let all = |conditions: &Vec<Condition>| conditions.iter().map(|condition| condition.met(known)).max();
@@ -232,43 +227,31 @@ mod tests {
     const CUDA_11_2: &str =
         "cuda>=11.2 brand=tesla,driver>=418,driver<419 brand=tesla,driver>=440,driver<441 driver>=450";
 
-    fn host(cuda: &str, driver: &str, brand: Option<&str>) -> Known {
-        let known = [("cuda", cuda), ("driver", driver), ("arch", "7.0")].into_iter();
-        known.chain(brand.map(|brand| ("brand", brand))).map(|(name, value)| (name, value.to_owned())).collect()
-    }
-
-    fn meets(text: &str, known: &Known) -> ImageAnswer {
-        met(&read(text).unwrap_or_else(|e| panic!("{e}")), known)
-    }
-
+    /// Blanks are "or", and commas "and". Versions are compared as dsl_compare_version does: zeroes at the end are nothing, and a longer
+    /// version is a newer one.
     #[test]
-    fn blanks_are_or_and_commas_are_and() {
-        assert_eq!(meets(CUDA_11_2, &host("11.2", "460.32.03", Some("geforce"))), Runs);
-        assert_eq!(meets(CUDA_11_2, &host("10.1", "418.226.00", Some("tesla"))), Runs);
-        assert_eq!(meets(CUDA_11_2, &host("10.1", "418.226.00", Some("geforce"))), DoesNotRun);
-        assert_eq!(meets(CUDA_11_2, &host("11.0", "450.51.06", Some("geforce"))), Runs);
-        assert_eq!(meets(CUDA_11_2, &host("10.2", "440.33.01", None)), Unknown);
-        assert_eq!(meets("cuda>=12.4,arch>=8.0", &host("12.4", "550.54.15", None)), DoesNotRun);
-        assert_eq!(meets("", &Known::default()), Runs);
-        assert_eq!(meets("cuda>=12.4", &Known::default()), Unknown);
-    }
-
-    /// As dsl_compare_version does: zeroes at the end are nothing, and a longer version is a newer one.
-    #[test]
-    fn versions_are_compared_by_their_numbers() {
+    fn requirements_are_met_as_the_toolkit_checks_them() {
         let cases = [
-            ("12.0", "=", "12", true),
-            ("12.10", ">", "12.9", true),
-            ("470.256.02", "<", "471", true),
-            ("470.256.02", ">=", "470", true),
-            ("12.4", "!=", "12.4.0", false),
-            ("12.4", "<=", "12.4.1", true),
-            ("550", ">", "550.0", false),
+            (CUDA_11_2, "cuda=11.2 driver=460.32.03 brand=geforce", Runs),
+            (CUDA_11_2, "cuda=10.1 driver=418.226.00 brand=tesla", Runs),
+            (CUDA_11_2, "cuda=10.1 driver=418.226.00 brand=geforce", DoesNotRun),
+            (CUDA_11_2, "cuda=11.0 driver=450.51.06 brand=geforce", Runs),
+            (CUDA_11_2, "cuda=10.2 driver=440.33.01", Unknown),
+            ("cuda>=12.4,arch>=8.0", "cuda=12.4 driver=550.54.15 arch=7.0", DoesNotRun),
+            ("", "", Runs),
+            ("cuda>=12.4", "", Unknown),
+            ("driver=12", "driver=12.0", Runs),
+            ("driver>12.9", "driver=12.10", Runs),
+            ("driver<471", "driver=470.256.02", Runs),
+            ("driver>=470", "driver=470.256.02", Runs),
+            ("driver!=12.4.0", "driver=12.4", DoesNotRun),
+            ("driver<=12.4.1", "driver=12.4", Runs),
+            ("driver>550.0", "driver=550", DoesNotRun),
         ];
-        for (have, operator, wanted, expected) in cases {
-            let known = Known::from([("driver", have.to_owned())]);
-            let met = meets(&format!("driver{operator}{wanted}"), &known);
-            assert_eq!(met, if expected { Runs } else { DoesNotRun }, "{have} {operator} {wanted}");
+        for (text, known, expected) in cases {
+            let known = known.split(' ').filter_map(|one| one.split_once('='));
+            let known = known.map(|(name, value)| (name, value.to_owned())).collect();
+            assert_eq!(read(text).map(|all| met(&all, &known)), Ok(expected), "{text}, {known:?}");
         }
     }
 
@@ -278,6 +261,6 @@ mod tests {
         for text in refused.split('|') {
             assert!(read(text).is_err(), "{text}");
         }
-        assert_eq!(read("CUDA>=12.4").map(|all| all[0][0].to_string()), Ok("cuda>=12.4".to_owned()));
+        assert_eq!(read("CUDA>=12.4").map(|all| all[0][0].text.clone()), Ok("cuda>=12.4".to_owned()));
     }
 }

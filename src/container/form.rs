@@ -1,11 +1,59 @@
-//! A request for GPUs in each form. Only options go through a shell, as words (`shell_words::written`), and only plain scalars into YAML.
+//! A command line translated into every form. Only options go through a shell, as words (`shell_words::written`), and only plain scalars
+//! into YAML.
 
-use super::command_line::{CommandLine, Engine};
+use super::command_line::{self, CommandLine, Engine};
 use super::gpus_value;
-use super::request::{CAPABILITIES, Form, Gpus, Request, Translated, Written};
-use super::shell_words::written as shell_line;
+use super::request::{CAPABILITIES, Form, Gpus, Request, Translated, Unreadable, Written};
+use super::shell_words::{MAX_LINE, Word, split, written as shell_line};
 
-pub fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translated, form: Form) -> Written {
+/// Translates a command line into these forms.
+///
+/// # Errors
+///
+/// If it is not one, asks for no GPU, or does not say for certain which.
+pub fn translate(line: &str, forms: &[Form]) -> Result<Translated, Unreadable> {
+    // Editors of Windows begin a file with a byte-order mark.
+    let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+    let first = line.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let word = first.split_whitespace().next().unwrap_or_default();
+    if word.ends_with(':') || word.starts_with('{') || word == "---" {
+        return Err(not_a_file());
+    }
+    let (words, has_comment) = split(line)?;
+    in_forms(&words, has_comment, forms)
+}
+
+/// Translates the words of a command line, which a shell has divided already.
+///
+/// # Errors
+///
+/// If they are not one, ask for no GPU, or do not say for certain which.
+pub fn translate_words(words: &[String], forms: &[Form]) -> Result<Translated, Unreadable> {
+    // What is hidden in a word would be hidden in what is printed, too. Quoted, it is read back as it is.
+    let quoted = shell_line(words);
+    if quoted.len() > MAX_LINE || quoted.contains(crate::text::is_hidden) {
+        split(&quoted)?;
+    }
+    in_forms(&words.iter().map(Word::literal).collect::<Vec<_>>(), false, forms)
+}
+
+/// Why a file is not read.
+pub fn not_a_file() -> Unreadable {
+    Unreadable {
+        attempt: Some("gpusetup container translate 'docker run --gpus all IMAGE'".to_owned()),
+        ..Unreadable::new(
+            "files of Compose and Kubernetes are not translated: give the docker or podman command line of one container",
+        )
+    }
+}
+
+fn in_forms(words: &[Word], has_comment: bool, forms: &[Form]) -> Result<Translated, Unreadable> {
+    let (line, translated) = command_line::read(words, has_comment)?;
+    let forms = forms.iter().map(|form| write(&line, &translated, *form)).collect();
+    Ok(Translated { forms, ..translated })
+}
+
+fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translated, form: Form) -> Written {
     let mut written = Written { form, text: None, differences: Vec::new(), notes: Vec::new() };
     let image = scalar(line.image.as_deref().unwrap_or("IMAGE"));
     written.text = match form {

@@ -2,13 +2,15 @@
 //! one field only if it is in double quotes, which the shell must leave alone: `'"device=0,3"'`. Podman's is a list of names of CDI
 //! devices (podman, `StringSliceVar` in cmd/podman/common/create.go).
 
-use super::request::{Gpus, MAX_GPUS, Request, Unreadable, capabilities, cdi_name, is_device, refused};
+use super::request::{Gpus, MAX_GPUS, Unreadable, capabilities, cdi_name, is_device, refused};
 
 const LIST: &str = "to name several GPUs, put the list in double quotes inside single ones: --gpus '\"device=0,1\"'";
 
-/// Reads Docker's value, without the capability `gpu`; none for a count of zero. An error if Docker refuses it, or asks another driver
-/// than NVIDIA's.
-pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<Option<Request>, Unreadable> {
+/// The GPUs, none for a count of zero, and the driver's capabilities.
+type Value = (Option<Gpus>, Option<Vec<String>>);
+
+/// Reads Docker's value, without the capability `gpu`. An error if Docker refuses it, or asks another driver than NVIDIA's.
+pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<Value, Unreadable> {
     if value.contains(['“', '”', '‘', '’']) {
         let says = "the value of --gpus has typographic quotes, which a web page made";
         return refused(says, "use the quotes of the keyboard: --gpus '\"device=0,3\"'");
@@ -55,7 +57,7 @@ pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<Option<Reque
     }
     let without_gpu = |list: &str| list.split(',').filter(|name| name.trim() != "gpu").collect::<Vec<_>>().join(",");
     let capabilities = named.map(|list| capabilities(&without_gpu(list))).transpose()?.flatten();
-    Ok(gpus.map(|gpus| Request { gpus, capabilities }))
+    Ok((gpus, capabilities))
 }
 
 /// The names of the CDI devices in a value of Podman's, if it is a line of CSV, and NVIDIA's specifications have such names.

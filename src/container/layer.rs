@@ -95,36 +95,27 @@ impl<R: Read> Read for Metered<'_, R> {
 pub struct Layer {
     /// Those that are wanted.
     pub files: Vec<String>,
-    /// What it removes of lower layers.
-    pub removed: Removed,
+    /// Files and folders of lower layers that it removes with everything below them, as [`sorted`] gives them.
+    pub removed: Vec<String>,
     /// The SHA-256 of its tar archive, by which the image's configuration names it (`diff_ids`).
     pub sum: String,
 }
 
-/// Files and folders of lower layers that are removed with everything below them. None is below another; they are sorted so that
-/// what is below one would follow it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Removed(Vec<String>);
-
-impl Removed {
-    /// These paths; the empty one is everything.
-    pub fn of(paths: impl IntoIterator<Item = String>) -> Self {
-        let mut all: Vec<_> = paths.into_iter().map(|path| sortable(&path)).collect();
-        all.sort_unstable();
-        all.dedup_by(|path, before| is_in(path, before));
-        Self(all)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether this file is one of them or below one.
-    pub fn has(&self, file: &str) -> bool {
+impl Layer {
+    /// Whether it removes this file of lower layers.
+    pub fn removes(&self, file: &str) -> bool {
         let file = sortable(file);
-        let before = self.0.partition_point(|path| *path <= file).checked_sub(1);
-        before.is_some_and(|at| is_in(&file, &self.0[at]))
+        let before = self.removed.partition_point(|path| *path <= file).checked_sub(1);
+        before.is_some_and(|at| is_in(&file, &self.removed[at]))
     }
+}
+
+/// These files and folders, of which the empty one is everything: none below another, sortable and sorted.
+pub fn sorted(paths: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<_> = paths.into_iter().map(|path| sortable(&path)).collect();
+    all.sort_unstable();
+    all.dedup_by(|path, before| is_in(path, before));
+    all
 }
 
 /// A path whose separators come before every other character.
@@ -182,7 +173,7 @@ impl Layer {
             }
         }
         budget.keep(total);
-        Ok(Rc::new(Self { files, removed: Removed::of(removed), sum: hex(&content.sum.finalize()) }))
+        Ok(Rc::new(Self { files, removed: sorted(removed), sum: hex(&content.sum.finalize()) }))
     }
 }
 
@@ -226,27 +217,18 @@ mod tests {
 
     #[test]
     fn what_is_removed_goes_with_everything_below_it() {
-        let removed = Removed::of(["a/b", "a/b/c", "a-b", "x/y z", "a/b.d/e"].map(str::to_owned));
-        assert_eq!(removed.0.len(), 4, "one is below another: {removed:?}");
+        let removes =
+            |paths: &[&str]| Layer { removed: sorted(paths.iter().map(|p| (*p).to_owned())), ..Layer::default() };
+        let layer = removes(&["a/b", "a/b/c", "a-b", "x/y z", "a/b.d/e"]);
+        assert_eq!(layer.removed.len(), 4, "one is below another: {layer:?}");
         for file in ["a/b", "a/b/c/d", "a/b.d/e", "a-b/c", "x/y z/0"] {
-            assert!(removed.has(file), "{file}");
+            assert!(layer.removes(file), "{file}");
         }
         for file in ["a/b.d", "a/bc", "a", "a-bc", "x/y", "zzz"] {
-            assert!(!removed.has(file), "{file}");
+            assert!(!layer.removes(file), "{file}");
         }
-        assert!(Removed::of([String::new(), "a".to_owned()]).has("anything/at/all"));
-        assert!(!Removed::default().has("a"));
-    }
-
-    #[test]
-    fn packed_nothing_is_given_up() {
-        let zeros = io::repeat(0).take(MAX_UNPACKED / 8);
-        let packed = zstd::stream::encode_all(zeros, 1).expect("packed");
-        let many: Vec<u8> = packed.repeat(9);
-        let budget = Budget::default();
-        let read = unpacked(&many[..], &budget, false).and_then(|(mut all, _)| io::copy(&mut all, &mut io::sink()));
-        assert!(read.expect_err("a bomb").to_string().contains("it unpacks to more than"));
-        assert!(budget.unpacked.get() < MAX_UNPACKED + MAX_UNPACKED / 8);
+        assert!(removes(&["", "a"]).removes("anything/at/all"));
+        assert!(!removes(&[]).removes("a"));
     }
 
     /// Each file is below the length from which on holes are looked for.

@@ -312,6 +312,21 @@ fn programs_may_choose_an_older_cuda_of_another_folder() {
         "opt/conda/envs/new/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA",
     ]);
     assert_eq!(place.answer(&environments, "550", "rtx 4090"), "unknown");
+    // Of several, the newest that runs; and one environment, whose packages are used together.
+    let older = ["11/libcudart.so.11.3.109", "12/libcudart.so.12.8.90", "13/libcudart.so.13.0.96"];
+    let older = has(&older.map(|file| format!("usr/lib/ollama/cuda_v{file}")).each_ref().map(String::as_str));
+    for (driver, cuda) in
+        [("550", "CUDA 12.8: usr/lib/ollama/cuda_v12/"), ("470", "CUDA 11.3: usr/lib/ollama/cuda_v11/")]
+    {
+        let says = place.says(&older, driver, "rtx 3090");
+        assert!(says.contains(&format!("it also has {cuda}libcudart.so.")), "{says}");
+    }
+    let environment = has(&[
+        "opt/env/conda-meta/cudatoolkit-11.8.0-h37601d7_11.json",
+        "opt/env/lib/libcudart.so.11.0",
+        "opt/env/lib/python3.12/site-packages/nvidia/cu13/lib/libcudart.so.13",
+    ]);
+    assert_eq!(place.answer(&environment, "550", "rtx 4090"), "does-not-run");
     // A base image of an older CUDA is no choice.
     let based = has(&[
         "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127",
