@@ -20,7 +20,6 @@ mod needs;
 mod on_driver;
 mod request;
 mod shell_words;
-mod support;
 mod tar_entries;
 
 pub(crate) use archive::in_file;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 /// Bytes of a file of an image's description. Real ones have some ten kilobytes; read, JSON takes many times its length.
@@ -118,7 +118,7 @@ impl Archive<'_> {
             _ => failed(why),
         })? {
             count += 1;
-            if let Some(link) = entry.link.filter(|_| entry.kind.is_symlink()) {
+            if let Some(link) = entry.link {
                 budget.keep(cost(&entry.name) + cost(&link));
                 self.links.insert(entry.name, link);
             } else if entry.kind.is_file() {
@@ -171,19 +171,14 @@ impl Archive<'_> {
             None => Ok(None),
             Some(Ok(file)) => Ok(Some(file)),
             Some(Err(e)) if is_absent(&e) => Ok(None),
-            Some(Err(e)) => Err(read_error(&self.inside(name).display().to_string(), &e)),
+            Some(Err(e)) => Err(read_error(&Path::new(self.path).join(name).display().to_string(), &e)),
         }
     }
 
-    /// How a file of a folder is named to people.
-    fn inside(&self, name: &str) -> PathBuf {
-        Path::new(self.path).join(name)
-    }
-
-    /// A file of a description.
+    /// A file of a description. One whose name is a checksum has this one.
     fn file(&mut self, name: &str) -> Result<Option<Vec<u8>>> {
         let bytes = match (self.open(name)?, self.small.get(name)) {
-            (Some(file), _) => input::bytes(file, &self.inside(name), MAX_JSON)?,
+            (Some(file), _) => input::bytes(file, &Path::new(self.path).join(name), MAX_JSON)?,
             (None, Some(Some(bytes))) => bytes.clone(),
             (None, Some(None)) => {
                 return Err(self.no_image(format!("{name} in it is larger than {} MiB", MAX_JSON >> 20)));
@@ -193,6 +188,11 @@ impl Archive<'_> {
         self.json_read += bytes.len() as u64;
         if self.json_read > MAX_JSON_READ {
             return Err(self.no_image(format!("its descriptions have more than {} MiB together", MAX_JSON_READ >> 20)));
+        }
+        let sum = name.rsplit('/').next().unwrap_or(name);
+        let sum = sum.strip_suffix(".json").unwrap_or(sum);
+        if is_sum(sum) && hex(&Sha256::digest(&bytes)) != sum {
+            return Err(self.damaged(format!("{sum} has another checksum")));
         }
         Ok(Some(bytes))
     }
@@ -211,7 +211,9 @@ impl Archive<'_> {
         match self.layers.get(&target) {
             None => Err(unread(&"the archive lacks it")),
             Some(Err(why)) => Err(unread(why)),
-            Some(Ok(found)) if sum.is_some_and(|sum| sum != found.sum) => Err(self.other_sum(name)),
+            Some(Ok(found)) if sum.is_some_and(|sum| sum != found.sum) => {
+                Err(self.damaged(format!("{name} has another checksum")))
+            }
             Some(Ok(found)) => Ok(Rc::clone(found)),
         }
     }
@@ -245,8 +247,6 @@ impl Archive<'_> {
             return Err(self.no_image("its manifest names a file outside of it"));
         }
         let config = self.file(name)?.ok_or_else(|| self.damaged(LACKS_CONFIG))?;
-        let digest = name.rsplit('/').next().unwrap_or(name);
-        self.verify(&config, digest.strip_suffix(".json").unwrap_or(digest))?;
         self.image(name, &config, texts("RepoTags"), layers)
     }
 
@@ -305,9 +305,7 @@ impl Archive<'_> {
 
     fn blob(&mut self, digest: &str, lacks: &str) -> Result<Vec<u8>> {
         let place = self.place(digest)?;
-        let bytes = self.file(&place)?.ok_or_else(|| self.damaged(lacks))?;
-        self.verify(&bytes, place.rsplit('/').next().unwrap_or_default())?;
-        Ok(bytes)
+        self.file(&place)?.ok_or_else(|| self.damaged(lacks))
     }
 
     /// The file with this digest.
@@ -316,22 +314,12 @@ impl Archive<'_> {
         Ok(format!("blobs/sha256/{}", sum.ok_or_else(|| self.no_image("a digest in it is not SHA-256"))?))
     }
 
-    /// A file whose name is a checksum has this one.
-    fn verify(&self, bytes: &[u8], name: &str) -> Result<()> {
-        let is_other = is_sum(name) && hex(&Sha256::digest(bytes)) != name;
-        if is_other { Err(self.other_sum(name)) } else { Ok(()) }
-    }
-
     fn json(&self, bytes: &[u8], what: &str) -> Result<Value> {
         serde_json::from_slice(bytes).map_err(|why| self.damaged(format!("{what} is no JSON: {why}")))
     }
 
     fn no_image(&self, why: impl Into<String>) -> ImageError {
         ImageError::NoImage { path: self.path.to_owned(), why: why.into() }
-    }
-
-    fn other_sum(&self, name: &str) -> ImageError {
-        self.damaged(format!("{name} has another checksum"))
     }
 
     fn damaged(&self, why: impl Into<String>) -> ImageError {

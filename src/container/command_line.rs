@@ -82,8 +82,7 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translate
         let says = "an option begins with a typographic dash or quote, which a web page made";
         return refused(says, "use the hyphens and quotes of the keyboard: --gpus");
     }
-    let mut notes = Vec::new();
-    let chosen = options.chosen(&mut notes)?;
+    let chosen = options.chosen()?;
     if image.is_some_and(|image| !image.is_literal && (chosen.is_none() || arguments.iter().any(asks))) {
         let says = "the shell expands a word in the place of the image, which may have options";
         return refused(format!("{says}, so the GPUs are not known"), "write the options and the image themselves");
@@ -91,7 +90,7 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translate
     let Some((request, from)) = chosen else {
         return Err(asks_for_none(&line, request_only.is_none(), arguments, !options.gpus.is_empty()));
     };
-    let schema = "gpusetup.container/1";
+    let (schema, notes) = ("gpusetup.container/1", options.notes);
     Ok((line, Translated { schema, from, request, request_only, notes, forms: Vec::new() }))
 }
 
@@ -200,6 +199,8 @@ struct Options<'a> {
     place: Option<usize>,
     /// How many words all options are.
     count: usize,
+    /// What they do that may surprise.
+    notes: Vec<&'static str>,
 }
 
 fn expanded(what: &str) -> Unreadable {
@@ -285,25 +286,26 @@ impl Options<'_> {
     }
 
     /// The request, and the name of its form.
-    fn chosen(&self, notes: &mut Vec<&'static str>) -> Result<Option<(Request, &'static str)>, Unreadable> {
+    fn chosen(&mut self) -> Result<Option<(Request, &'static str)>, Unreadable> {
         let own = self.capabilities.as_deref().map(capabilities).transpose()?.flatten();
-        let nv_gpu = self.variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""));
+        let nv_gpu = self.variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some("")).copied();
         let has_names = !self.gpus.is_empty() || !self.devices.is_empty();
         if nv_gpu.is_some() && (self.engine != Engine::NvidiaDocker || has_names) {
-            notes.push("NV_GPU has no effect here: only nvidia-docker reads it, and only without --gpus and --device");
+            self.notes
+                .push("NV_GPU has no effect here: only nvidia-docker reads it, and only without --gpus and --device");
         }
         if has_names && self.visible.is_some() {
-            notes.push("NVIDIA_VISIBLE_DEVICES has no effect beside --gpus and CDI devices, and is left out");
+            self.notes.push("NVIDIA_VISIBLE_DEVICES has no effect beside --gpus and CDI devices, and is left out");
         }
         let is_podman = self.engine == Engine::Podman;
         let (gpus, capabilities, form) = match (self.gpus.as_slice(), self.devices.as_slice()) {
-            ([], []) => (self.by_variable(nv_gpu, notes)?, own, "runtime"),
+            ([], []) => (self.by_variable(nv_gpu)?, own, "runtime"),
             ([value], []) if !is_podman => {
-                let (gpus, named) = gpus_value::docker(value, notes)?;
+                let (gpus, named) = gpus_value::docker(value, &mut self.notes)?;
                 (gpus, named.or(own), "docker")
             }
             (values, devices) if is_podman || values.is_empty() => {
-                notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
+                self.notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
                 let mut names = devices.to_vec();
                 for value in values {
                     names.extend(gpus_value::podman(value)?);
@@ -325,11 +327,7 @@ impl Options<'_> {
     }
 
     /// The GPUs of `NVIDIA_VISIBLE_DEVICES`, which the older wrapper sets to its own variable.
-    fn by_variable(
-        &self,
-        nv_gpu: Option<&Variable<'_>>,
-        notes: &mut Vec<&'static str>,
-    ) -> Result<Option<Gpus>, Unreadable> {
+    fn by_variable(&mut self, nv_gpu: Option<Variable<'_>>) -> Result<Option<Gpus>, Unreadable> {
         let has_runtime = self.has_runtime || self.engine == Engine::NvidiaDocker;
         let visible = match nv_gpu.filter(|_| self.engine == Engine::NvidiaDocker) {
             // The older wrapper passed several GPUs with blanks between them, too.
@@ -341,15 +339,15 @@ impl Options<'_> {
         }
         if let Some(visible) = visible {
             let note = "without --runtime=nvidia the variable has an effect only if nvidia is the default runtime";
-            notes.extend((!has_runtime).then_some(note));
+            self.notes.extend((!has_runtime).then_some(note));
             return Gpus::from_variable(&visible);
         }
         if has_runtime {
-            notes.push(
+            self.notes.push(
                 "the command line names no GPUs, so the image does: the CUDA images of NVIDIA ask for all of them",
             );
             let note = "the file of --env-file is not read: NVIDIA_VISIBLE_DEVICES in it would choose the GPUs";
-            notes.extend(self.has_variable_file.then_some(note));
+            self.notes.extend(self.has_variable_file.then_some(note));
         }
         Ok(has_runtime.then_some(Gpus::All))
     }

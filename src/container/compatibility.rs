@@ -164,18 +164,14 @@ fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement>
         return Some(Judgement::new(ImageAnswer::DoesNotRun, format!("the image is for {system}, not for Linux")));
     }
     let of_image = image.architecture.as_ref()?;
+    let says = format!("the image is for {of_image} processors, and");
     let Some(of_host) = &host.architecture else {
-        let reason = format!("the image is for {of_image} processors, and those of this host are not known");
-        return (of_image != "amd64").then(|| Judgement::unknown(reason));
+        return (of_image != "amd64").then(|| Judgement::unknown(format!("{says} those of this host are not known")));
     };
-    if of_image == of_host {
-        return None;
-    }
-    let reason = format!("the image is for {of_image} processors, and this host has {of_host}");
+    let judgement = Judgement::new(ImageAnswer::DoesNotRun, format!("{says} this host has {of_host}"));
     let pull = format!("docker pull --platform linux/{of_host} {}", quoted(name));
     let is_file = image.names.is_empty() && image.contents.is_some();
-    let judgement = Judgement::new(ImageAnswer::DoesNotRun, reason);
-    Some(if is_file { judgement } else { judgement.command(pull) })
+    (of_image != of_host).then(|| if is_file { judgement } else { judgement.command(pull) })
 }
 
 fn without_cuda(name: &str, image: &Image) -> Judgement {

@@ -1,32 +1,33 @@
 //! What the names of an image's files say about the CUDA and the driver libraries in it.
 
 use super::layer::Layer;
-use crate::version::{CudaVersion, DriverVersion};
+use crate::version::DriverVersion;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::rc::Rc;
 
-/// The CUDA that a file is part of, as far as its name says which one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NamedCuda {
-    pub major: u16,
-    /// None if the file is of any series of the major version: the library's SONAME has no more.
-    pub minor: Option<u16>,
+/// The CUDA that a file is part of: its major version, and the minor one if the file says it. The SONAMEs of libraries do not.
+pub type NamedCuda = (u16, Option<u16>);
+
+/// The libraries of a newer driver (cuda-compat) in an image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Compat {
+    /// None if only their package is known.
+    pub driver: Option<DriverVersion>,
+    /// Whether they are where the container toolkit looks for them. In another folder, such as that of conda's `cuda-compat`, programs
+    /// load them only if something such as `LD_LIBRARY_PATH` puts them before the host's.
+    pub is_found: bool,
+    /// Their file, or the package that a variable names where the layers were not read.
+    pub name: String,
 }
 
-impl NamedCuda {
-    pub fn series(self) -> Option<CudaVersion> {
-        self.minor.map(|minor| CudaVersion { major: self.major, minor, patch: None })
+impl Compat {
+    pub fn of_package(name: &str) -> Self {
+        Self { driver: None, is_found: true, name: name.to_owned() }
     }
-}
 
-impl fmt::Display for NamedCuda {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.series() {
-            Some(series) => series.fmt(f),
-            None => self.major.fmt(f),
-        }
+    fn of_file(path: &str) -> Option<Self> {
+        Some(Self { driver: Some(driver_library(path)?), is_found: is_in_compat(path), name: path.to_owned() })
     }
 }
 
@@ -37,11 +38,8 @@ pub struct Contents {
     pub cudas: Vec<(NamedCuda, String)>,
     /// A library for CUDA whose name does not say which one: `libcudnn.so.9`.
     pub unversioned: Option<String>,
-    /// The newest driver library of `cuda-compat`, with its file.
-    pub compat: Option<(DriverVersion, String)>,
-    /// The newest driver library in another folder, with its file: conda's `cuda-compat`, or one that somebody copied. Programs
-    /// load it only if something such as `LD_LIBRARY_PATH` puts it before the host's.
-    pub other_driver: Option<(DriverVersion, String)>,
+    /// The newest ones that are no link.
+    pub compat: Option<Compat>,
     /// The newest driver library among the system's libraries, with its file, where the container toolkit puts the host's.
     pub system_driver: Option<(DriverVersion, String)>,
 }
@@ -57,15 +55,11 @@ impl Contents {
             files.extend(layer.files.iter().map(String::as_str));
         }
         let cudas = files.iter().filter_map(|file| Some((cuda(file)?, (*file).to_owned())));
-        let newest = |driver: fn(&str) -> Option<DriverVersion>| {
-            files.iter().filter_map(|file| Some((driver(file)?, (*file).to_owned()))).max()
-        };
         Self {
             cudas: cudas.collect(),
             unversioned: files.iter().find(|file| is_unversioned(file)).map(|file| (*file).to_owned()),
-            compat: newest(|path| driver_library(path).filter(|_| is_in_compat(path))),
-            other_driver: newest(|path| driver_library(path).filter(|_| !is_in_compat(path))),
-            system_driver: newest(system_driver),
+            compat: files.iter().filter_map(|file| Compat::of_file(file)).max(),
+            system_driver: files.iter().filter_map(|file| Some((system_driver(file)?, (*file).to_owned()))).max(),
         }
     }
 
@@ -76,9 +70,9 @@ impl Contents {
         let mut newest: Vec<_> = all.collect();
         newest.sort_by_key(|(home, cuda, _)| (*home, Reverse(*cuda)));
         newest.dedup_by_key(|(home, ..)| *home);
-        newest.retain(|(_, cuda, _)| cuda.major < major);
+        newest.retain(|(_, cuda, _)| cuda.0 < major);
         newest.sort_by_key(|(_, cuda, _)| Reverse(*cuda));
-        newest.dedup_by_key(|(_, cuda, _)| cuda.major);
+        newest.dedup_by_key(|(_, cuda, _)| cuda.0);
         newest.into_iter().map(|(_, cuda, file)| (cuda, file)).collect()
     }
 }
@@ -162,7 +156,7 @@ fn is_wheel(name: &str) -> bool {
 /// The CUDA that a package names that is made for it: `cupy_cuda12x`, `jax_cuda13_plugin`.
 fn made_for(package: &str) -> Option<NamedCuda> {
     let major = |part: &str| part.strip_prefix("cuda").map(|rest| rest.strip_suffix('x').unwrap_or(rest))?.parse().ok();
-    package.split('_').find_map(major).map(|major| NamedCuda { major, minor: None })
+    Some((package.split('_').find_map(major)?, None))
 }
 
 /// Of the numbers behind the `.so.` of a library.
@@ -174,13 +168,13 @@ fn of_library(version: &str, numbers: Numbers) -> Option<NamedCuda> {
         Numbers::Release => others.len() == 2 || (others.len() == 1 && *major < 11),
         Numbers::OwnRelease => false,
     };
-    Some(NamedCuda { major: *major, minor: others.first().copied().filter(|_| has_minor) })
+    Some((*major, others.first().copied().filter(|_| has_minor)))
 }
 
 /// The series of a version with two or more numbers.
 fn series(version: &str) -> Option<NamedCuda> {
     let mut numbers = version.split('.').map(|number| number.parse().ok());
-    Some(NamedCuda { major: numbers.next()??, minor: Some(numbers.next()??) })
+    Some((numbers.next()??, Some(numbers.next()??)))
 }
 
 /// The folder of a program or an environment that has its own CUDA, by one of its files: `usr/lib/ollama/cuda_v12`,
@@ -234,6 +228,7 @@ mod tests {
         Rc::new(Layer { files: owned(files), removed: sorted(owned(removed)), ..Layer::default() })
     }
 
+    /// Other libraries for CUDA do not say which one.
     #[test]
     fn names_tell_the_series_or_only_the_major_version() {
         let cases = [
@@ -268,29 +263,30 @@ mod tests {
             ("usr/lib/libcudartx.so.12", ""),
             ("usr/lib/libcudart.so", ""),
             ("usr/lib/libcudart.so.12.abi", ""),
+            ("opt/app/lib/libcudnn.so.9", "?"),
+            ("opt/app/lib/libcudnn_ops.so.9.1.0", "?"),
+            ("opt/app/lib/libnccl.so.2.21.5", "?"),
+            ("opt/app/lib/libcufft.so.11", "?"),
+            ("opt/app/lib/libnppc.so.12", "?"),
+            ("opt/app/lib/libnccl-net.so.0", ""),
+            ("opt/app/lib/libcudnn.so", ""),
+            ("opt/app/lib/libcudnn.txt", ""),
+            ("opt/app/lib/libz.so.1", ""),
         ];
         for (path, expected) in cases {
-            assert_eq!(cuda(path).map(|cuda| cuda.to_string()).unwrap_or_default(), expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn other_libraries_for_cuda_do_not_say_which_one() {
-        for file in ["libcudnn.so.9", "libcudnn_ops.so.9.1.0", "libnccl.so.2.21.5", "libcufft.so.11", "libnppc.so.12"] {
-            let path = format!("opt/app/lib/{file}");
-            assert!(is_wanted(&path) && cuda(&path).is_none(), "{file}");
-        }
-        for file in ["libnccl-net.so.0", "libcudnn.so", "libcudnn.txt", "libz.so.1"] {
-            assert!(!is_wanted(&format!("opt/app/lib/{file}")), "{file}");
+            let other = if is_wanted(path) { "?" } else { "" };
+            let text = |(major, minor): NamedCuda| minor.map_or(major.to_string(), |minor| format!("{major}.{minor}"));
+            assert_eq!(cuda(path).map_or(other.to_owned(), text), expected, "{path}");
         }
     }
 
     #[test]
     fn driver_libraries_are_told_by_their_folders() {
-        let text = |driver: Option<(DriverVersion, String)>| driver.map(|(version, _)| version.to_string());
         let drivers = |file: &str| {
-            let Contents { compat, other_driver, system_driver, .. } = Contents::of(&[layer(&[file], &[])]);
-            [compat, other_driver, system_driver].map(|driver| text(driver).unwrap_or_default())
+            let Contents { compat, system_driver, .. } = Contents::of(&[layer(&[file], &[])]);
+            let compat = |is_found| compat.as_ref().filter(|compat| compat.is_found == is_found)?.driver;
+            let drivers = [compat(true), compat(false), system_driver.map(|(version, _)| version)];
+            drivers.map(|driver| driver.map(|version| version.to_string()).unwrap_or_default())
         };
         let (old, new) = ("550.54.15", "580.82.07");
         for (file, expected) in [

@@ -18,14 +18,13 @@ impl Context<'_> {
             reasons.push("the image turns its demands off (NVIDIA_DISABLE_REQUIRE)".to_owned());
             return Runs;
         }
-        match (self.demanded(needs, driver, reasons), why_unchecked(&self.host.starters)) {
-            (DoesNotRun | Unknown, Some(why)) => {
-                reasons.push(why);
-                Runs
-            }
-            (DoesNotRun, None) => checked(&self.host.starters, self.database, reasons),
-            (met, _) => met,
+        let met = self.demanded(needs, driver, reasons);
+        let (says, unmet) = checked(&self.host.starters, self.database);
+        if met == Runs || (met == Unknown && unmet != Runs) {
+            return met;
         }
+        reasons.push(says);
+        unmet
     }
 
     /// Whether the demands are met, whoever checks them.
@@ -64,20 +63,15 @@ impl Context<'_> {
     }
 }
 
-/// Why nothing of this host checks what an image demands, if that is so.
-fn why_unchecked(starters: &Starters) -> Option<String> {
-    if starters.ignores_demands {
-        return Some(format!("nothing checks that here: {TOOLKIT_CONFIG} has disable-require"));
-    }
-    let by_cdi = starters.checking.is_empty() && !starters.not_checking.is_empty();
-    by_cdi.then(|| format!("nothing checks that here: {} starts containers by CDI", starters.not_checking.join(", ")))
-}
-
-/// What becomes of an unmet demand on a host that may check it.
-fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) -> ImageAnswer {
+/// What becomes of an unmet demand on a host.
+fn checked(starters: &Starters, database: &Database) -> (String, ImageAnswer) {
     let (checking, others) = (starters.checking.join(", "), starters.not_checking.join(", "));
-    let (text, met) = match (starters.checking.is_empty(), starters.not_checking.is_empty()) {
-        (true, _) => (on_unknown_host(database), Unknown),
+    match (checking.is_empty(), others.is_empty()) {
+        _ if starters.ignores_demands => {
+            (format!("nothing checks that here: {TOOLKIT_CONFIG} has disable-require"), Runs)
+        }
+        (true, false) => (format!("nothing checks that here: {others} starts containers by CDI"), Runs),
+        (true, true) => (on_unknown_host(database), Unknown),
         (false, true) if starters.lacks_toolkit => {
             (format!("once the container toolkit is installed, its hook refuses to start it in {checking}"), DoesNotRun)
         }
@@ -88,9 +82,7 @@ fn checked(starters: &Starters, database: &Database, reasons: &mut Vec<String>) 
             let hook = format!("{checking} refuses to start it, by the container toolkit's hook");
             (format!("{hook}; {others} does not check it, by CDI"), Unknown)
         }
-    };
-    reasons.push(text);
-    met
+    }
 }
 
 /// The first versions that do not check demands without further settings.
@@ -168,13 +160,11 @@ const OPERATORS: [(&str, fn(Ordering) -> bool); 6] = [
 
 /// The alternatives of a requirement, each a list of conditions; or why the container toolkit refuses the container for it.
 fn read(text: &str) -> Result<Vec<Vec<Condition>>, String> {
-    let alternatives = text.split(' ').filter(|part| !part.is_empty());
-    let condition = |word: &str| {
-        let bad = || format!("{word:?} is no condition: the container toolkit refuses it as an invalid expression");
-        condition(word).ok_or_else(bad)
-    };
-    let conditions = |part: &str| part.split(',').filter(|word| !word.is_empty()).map(condition).collect();
-    alternatives.map(conditions).collect()
+    let bad =
+        |word: &str| format!("{word:?} is no condition: the container toolkit refuses it as an invalid expression");
+    let one = |word: &str| condition(word).ok_or_else(|| bad(word));
+    let conditions = |part: &str| part.split(',').filter(|word| !word.is_empty()).map(one).collect();
+    text.split(' ').filter(|part| !part.is_empty()).map(conditions).collect()
 }
 
 fn condition(word: &str) -> Option<Condition> {
@@ -205,9 +195,7 @@ impl Condition {
 fn compared(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| {
         let mut all: Vec<u64> = text.split('.').map(|part| part.parse().unwrap_or(0)).collect();
-        while all.last() == Some(&0) {
-            all.pop();
-        }
+        all.truncate(all.iter().rposition(|number| *number != 0).map_or(0, |last| last + 1));
         all
     };
     numbers(a).cmp(&numbers(b))

@@ -166,12 +166,10 @@ fn compose(image: &str, request: &Request) -> Option<String> {
     };
     let named = request.capabilities.iter().flatten().filter(|_| are_dockers(request));
     let capabilities: Vec<_> = ["gpu"].into_iter().chain(named.map(String::as_str)).map(scalar).collect();
-    let environment = match &request.capabilities {
-        Some(names) if !are_dockers(request) => {
-            format!("    environment:\n      NVIDIA_DRIVER_CAPABILITIES: {}\n", text_scalar(&names.join(",")))
-        }
-        _ => String::new(),
-    };
+    let as_variable = request.capabilities.as_ref().filter(|_| !are_dockers(request));
+    let environment = as_variable.map_or_else(String::new, |names| {
+        format!("    environment:\n      NVIDIA_DRIVER_CAPABILITIES: {}\n", text_scalar(&names.join(",")))
+    });
     Some(format!(
         "services:\n  app:\n    image: {image}\n{environment}    deploy:\n      resources:\n        reservations:\n          devices:\n            - driver: nvidia\n              {which}\n              capabilities: [{}]\n",
         capabilities.join(", ")

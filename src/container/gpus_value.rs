@@ -79,10 +79,8 @@ fn count(text: &str) -> Result<Option<Gpus>, Unreadable> {
     match (text, text.parse::<i64>()) {
         ("all", _) | (_, Ok(..0)) => Ok(Some(Gpus::All)),
         (_, Ok(0)) => Ok(None),
-        (_, Ok(count)) => match u32::try_from(count) {
-            Ok(count) if count <= MAX_GPUS => Ok(Some(Gpus::Count(count))),
-            _ => Err(Unreadable::new(format!("--gpus asks for {count} GPUs, more than any host has"))),
-        },
+        (_, Ok(count)) if count <= MAX_GPUS.into() => Ok(Some(Gpus::Count(count as u32))),
+        (_, Ok(count)) => Err(Unreadable::new(format!("--gpus asks for {count} GPUs, more than any host has"))),
         (_, Err(_)) => Err(Unreadable::new(format!("--gpus takes `all`, a number or device=..., not {text:?}"))),
     }
 }

@@ -160,7 +160,7 @@ impl Layer {
             if name.len() > MAX_PATH || name.contains('\0') {
                 continue;
             }
-            if let Some(path) = removes(name) {
+            if let Some(path) = removed_by(name) {
                 removed.push(path);
             } else if entry.is_file() && is_wanted(name) {
                 files.push(name.clone());
@@ -183,7 +183,7 @@ pub fn cost(name: &str) -> u64 {
 }
 
 /// The file or folder of lower layers that a file of this name removes.
-fn removes(name: &str) -> Option<String> {
+fn removed_by(name: &str) -> Option<String> {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     if file == EMPTIED {
         return Some(folder.to_owned());

@@ -1,9 +1,9 @@
 //! What an image needs, by its configuration and its files.
 
-use super::contents::{Contents, NamedCuda};
+use super::contents::{Compat, Contents, NamedCuda};
 use super::image::Image;
 use crate::compat::Database;
-use crate::version::{CudaVersion, DriverVersion};
+use crate::version::CudaVersion;
 use std::collections::BTreeSet;
 
 #[derive(Default)]
@@ -30,19 +30,11 @@ pub struct Cuda {
     pub file: Option<String>,
 }
 
-/// The libraries of a newer driver (cuda-compat) in an image.
-pub struct Compat {
-    /// Their file, or the package that a variable names where the layers were not read.
-    pub name: String,
-    /// Their driver; none if only the package is known.
-    pub driver: Option<DriverVersion>,
-    /// Whether they are where the container toolkit looks for them, and not elsewhere.
-    pub is_found: bool,
-}
-
 impl Needs {
     pub fn of(image: &Image, database: &Database) -> Self {
-        let mut demands = demands(image);
+        let is_demand = |name: &str| name.starts_with("NVIDIA_REQUIRE_") && !name.starts_with("NVIDIA_REQUIRE_JETPACK");
+        let demands = image.variables.iter().filter(|(name, _)| is_demand(name));
+        let mut demands: Vec<_> = demands.map(|(name, value)| (name.clone(), value.clone())).collect();
         let has_cuda = demands.iter().any(|(name, value)| name == "NVIDIA_REQUIRE_CUDA" && !value.is_empty());
         // Older images have no requirement, and the toolkit makes one of this variable.
         let own = variable(image, "CUDA_VERSION").and_then(version);
@@ -52,7 +44,12 @@ impl Needs {
         let is_disabled = variable(image, "NVIDIA_DISABLE_REQUIRE")
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
         let configured = configured(image, &demands, database);
-        let mut needs = Self { compat: compat(image), demands, is_disabled, cuda: configured, ..Self::default() };
+        let compat = match &image.contents {
+            Some(contents) => contents.compat.clone(),
+            // It stays when a later layer removes the files.
+            None => variable(image, "NV_CUDA_COMPAT_PACKAGE").map(Compat::of_package),
+        };
+        let mut needs = Self { compat, demands, is_disabled, cuda: configured, ..Self::default() };
         needs.configured = needs.cuda.as_ref().map(|cuda| cuda.text.clone());
         if let Some(contents) = &image.contents {
             needs.add_files(contents, database);
@@ -68,10 +65,10 @@ impl Needs {
     /// A CUDA in its files that is newer than what the configuration says: a wheel in an image of an older CUDA. And the older ones.
     fn add_files(&mut self, contents: &Contents, database: &Database) {
         for has_minor in [true, false] {
-            let newest = contents.cudas.iter().filter(|(cuda, _)| cuda.minor.is_some() == has_minor).max();
+            let newest = contents.cudas.iter().filter(|((_, minor), _)| minor.is_some() == has_minor).max();
             let Some((cuda, file)) = newest else { continue };
-            let known = self.versions().first();
-            if known.is_none_or(|known| (cuda.major, cuda.minor) > (known.major, cuda.minor.map(|_| known.minor))) {
+            let known = self.versions().first().map(|known| (known.major, Some(known.minor).filter(|_| has_minor)));
+            if known.is_none_or(|known| *cuda > known) {
                 self.cuda = Some(Cuda::of(*cuda, file, database));
             }
         }
@@ -84,9 +81,11 @@ impl Needs {
 
 impl Cuda {
     /// That which a file shows.
-    fn of(cuda: NamedCuda, file: &str, database: &Database) -> Self {
-        let versions = cuda.series().map_or_else(|| of_major(cuda.major, database), |series| vec![series]);
-        Self { versions, text: cuda.to_string(), file: Some(file.to_owned()) }
+    fn of((major, minor): NamedCuda, file: &str, database: &Database) -> Self {
+        let series = minor.map(|minor| CudaVersion { major, minor, patch: None });
+        let text = series.map_or_else(|| major.to_string(), |series| series.to_string());
+        let versions = series.map_or_else(|| of_major(major, database), |series| vec![series]);
+        Self { versions, text, file: Some(file.to_owned()) }
     }
 
     pub fn said(&self) -> String {
@@ -124,11 +123,6 @@ fn variable<'a>(image: &'a Image, name: &str) -> Option<&'a str> {
     image.variables.get(name).filter(|value| !value.is_empty()).map(String::as_str)
 }
 
-fn demands(image: &Image) -> Vec<(String, String)> {
-    let is_demand = |name: &str| name.starts_with("NVIDIA_REQUIRE_") && !name.starts_with("NVIDIA_REQUIRE_JETPACK");
-    image.variables.iter().filter(|(name, _)| is_demand(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
-}
-
 /// The series of a release or of a major version, by which versions are compared.
 fn series(text: &str) -> Option<CudaVersion> {
     let of_major = || Some(CudaVersion { major: text.parse().ok()?, minor: 0, patch: None });
@@ -138,17 +132,4 @@ fn series(text: &str) -> Option<CudaVersion> {
 /// A release of CUDA. Some images add the number of a build: 13.0.1.012.
 fn version(text: &str) -> Option<CudaVersion> {
     text.split('.').take(3).collect::<Vec<_>>().join(".").parse().ok()
-}
-
-/// A variable counts only where the files are not known: it stays when a later layer removes them.
-fn compat(image: &Image) -> Option<Compat> {
-    let Some(contents) = &image.contents else {
-        let name = variable(image, "NV_CUDA_COMPAT_PACKAGE")?.to_owned();
-        return Some(Compat { name, driver: None, is_found: true });
-    };
-    let found = contents.compat.clone().map(|(driver, name)| Compat { name, driver: Some(driver), is_found: true });
-    let other = contents.other_driver.clone();
-    let other = other.map(|(driver, name)| Compat { name, driver: Some(driver), is_found: false });
-    // Of two with one driver, the last one.
-    [other, found].into_iter().flatten().max_by_key(|compat| compat.driver)
 }

@@ -1,10 +1,11 @@
 //! Whether a driver runs the CUDA of an image, on the GPUs of a host: on each release that the driver may be, and with each CUDA that
 //! the image may have.
 
+use super::contents::Compat;
 use super::host::{Context, HostDriver};
 use super::judgement::ImageAnswer::{self, DoesNotRun, Runs, RunsWithForwardCompatibility, Unknown};
 use super::judgement::Judgement;
-use super::needs::{Compat, Needs};
+use super::needs::Needs;
 use crate::compat::Card;
 use crate::version::{CudaVersion, DriverVersion};
 use std::collections::BTreeSet;

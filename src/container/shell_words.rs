@@ -77,7 +77,7 @@ pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
                     "a line continues only after a backslash that is its last character, without a space after it";
                 return refused("the command line has a second line, which is another command", hint);
             }
-            _ => reader.piece(c)?,
+            _ => reader.piece(c, false)?,
         }
     }
     words.extend(reader.word.take());
@@ -90,53 +90,40 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A character of a word, a quoted part of it, or something that the shell expands.
-    fn piece(&mut self, first: char) -> Result<(), Unreadable> {
+    /// A character of a word, a quoted part of it, or something that the shell expands; perhaps in double quotes.
+    fn piece(&mut self, first: char, in_quotes: bool) -> Result<(), Unreadable> {
         match first {
-            '\'' => {
+            '\'' if !in_quotes => {
                 let end = self.rest[1..].find('\'').ok_or_else(|| unfinished("'"))?;
                 let text = self.take(end + 2);
                 self.push_quoted(&text[1..=end]);
             }
-            '"' => self.double_quoted()?,
-            '\\' => {
-                let text = self.escaped("\\")?;
-                self.push_quoted(&text[1..]);
+            '"' if !in_quotes => {
+                self.take(1);
+                self.push_quoted("");
+                while !self.rest.starts_with('"') {
+                    let next = self.rest.chars().next().ok_or_else(|| unfinished("\""))?;
+                    self.piece(next, true)?;
+                }
+                self.take(1);
             }
-            '$' | '`' => self.expansion(false)?,
+            '\\' => {
+                let text = self.escaped(if in_quotes { "\"" } else { "\\" })?;
+                match &text[1..] {
+                    next if !in_quotes => self.push_quoted(next),
+                    "\n" => {}
+                    next @ ("$" | "`" | "\"" | "\\") => self.push(next, true),
+                    // An interactive bash looks for it in its history, and keeps the backslash.
+                    next => self.push(text, next != "!"),
+                }
+            }
+            '$' | '`' => self.expansion(in_quotes)?,
             c => {
                 let text = self.take(c.len_utf8());
-                self.push(text, !matches!(c, '*' | '?' | '[' | '{' | '~' | '!'));
+                self.push(text, !(if in_quotes { "!" } else { "*?[{~!" }).contains(c));
             }
         }
         Ok(())
-    }
-
-    fn double_quoted(&mut self) -> Result<(), Unreadable> {
-        self.take(1);
-        self.push_quoted("");
-        loop {
-            match self.rest.chars().next().ok_or_else(|| unfinished("\""))? {
-                '"' => {
-                    self.take(1);
-                    return Ok(());
-                }
-                '\\' => {
-                    let text = self.escaped("\"")?;
-                    match &text[1..] {
-                        "\n" => {}
-                        "$" | "`" | "\"" | "\\" => self.push(&text[1..], true),
-                        // An interactive bash looks for it in its history, and keeps the backslash.
-                        next => self.push(text, next != "!"),
-                    }
-                }
-                '$' | '`' => self.expansion(true)?,
-                c => {
-                    let text = self.take(c.len_utf8());
-                    self.push(text, c != '!');
-                }
-            }
-        }
     }
 
     /// `$NAME`, `${NAME:-word}`, `$(command)` or `` `command` ``, if where it ends is certain. A dollar sign alone is a character.

@@ -23,7 +23,7 @@ pub struct Entry {
     pub kind: EntryType,
     /// Of its content, in bytes.
     pub size: u64,
-    /// What a link leads to.
+    /// What a symbolic link leads to.
     pub link: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl<R: Read> Entries<R> {
                     self.follow(size);
                     let name = name.unwrap_or_else(|| text(&header.path_bytes()));
                     let name = name.strip_prefix("./").unwrap_or(&name).to_owned();
-                    let link = link.or_else(|| Some(text(&header.link_name_bytes()?)));
+                    let link = link.or_else(|| Some(text(&header.link_name_bytes()?))).filter(|_| kind.is_symlink());
                     return Ok(Some(Entry { name, kind, size, link }));
                 }
             }
@@ -159,7 +159,6 @@ mod tests {
         let mut tar = tar::Builder::new(Vec::new());
         let mut header = Header::new_gnu();
         header.set_size(3);
-        header.set_mode(0o644);
         tar.append_data(&mut header, &long, &b"abc"[..]).expect("written");
         tar.append_pax_extensions([("path", "usr/lib/other"), ("size", "2")].map(|(k, v)| (k, v.as_bytes())))
             .expect("written");
