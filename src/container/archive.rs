@@ -30,7 +30,7 @@ const MAX_LAYERS: usize = 512;
 /// Names that are looked at for all images, each once for each layer above it. An image with PyTorch has some hundred in a few layers.
 const MAX_LOOKS: u64 = 2_000_000;
 
-type Result<T, E = ImageError> = std::result::Result<T, E>;
+type Result<T> = std::result::Result<T, ImageError>;
 
 /// Reads the images in a file or folder, or the one with this name. Of an image for several processors, the one for this
 /// architecture counts.
@@ -254,8 +254,8 @@ impl Archive<'_> {
     fn of_index(&mut self, name: Option<String>, mut entries: Vec<Value>) -> Result<Image> {
         // An index of indexes is one image for several processors.
         for _ in 0..4 {
-            let digest = chosen(&entries, self.architecture);
-            let digest = digest.ok_or_else(|| self.no_image("its index names no image"))?;
+            let digest =
+                chosen(&entries, self.architecture).ok_or_else(|| self.no_image("its index names no image"))?;
             let manifest = self.blob(&digest, "it lacks the manifest that its index names")?;
             let manifest = self.json(&manifest, &digest)?;
             if let Some(digest) = manifest.pointer("/config/digest").and_then(Value::as_str) {
@@ -284,8 +284,7 @@ impl Archive<'_> {
         }
         let config = self.json(config, part)?;
         let sums = diff_ids(&config, layers.len());
-        let layers = layers.iter().zip(sums).map(|(layer, sum)| self.layer(layer, sum));
-        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let layers = layers.iter().zip(sums).map(|(layer, sum)| self.layer(layer, sum)).collect::<Result<Vec<_>>>()?;
         let mut below = 0;
         for layer in &layers {
             self.looks += if layer.removed.is_empty() { 0 } else { below };

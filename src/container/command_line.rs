@@ -67,9 +67,7 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translate
     };
     let request_only = match image {
         _ if has_comment => Some("the command line has a comment"),
-        _ if options.variables.iter().any(|(name, _)| *name != "NV_GPU") => {
-            Some("variables are set before the program")
-        }
+        _ if options.variables.iter().any(|set| set.0 != "NV_GPU") => Some("variables are set before the program"),
         _ if !is_literal => {
             Some("a shell expands a part of it: $, backquotes, patterns, braces, ~ or ! outside of single quotes")
         }

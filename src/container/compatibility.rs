@@ -99,10 +99,7 @@ fn judged(name: &str, image: &Image, needs: &Needs, context: Context<'_>) -> Jud
     }
     let own_driver = own_driver(image, host);
     if needs.cuda.is_none() && needs.demands.is_empty() {
-        return match own_driver {
-            Some(reason) => Judgement::unknown(reason),
-            None => without_cuda(name, image),
-        };
+        return own_driver.map_or_else(|| without_cuda(name, image), Judgement::unknown);
     }
     let Some(driver) = &host.driver else { return without_driver(needs, context) };
     let mut judgement = on_driver(needs, driver, context);

@@ -22,10 +22,6 @@ pub struct Compat {
 }
 
 impl Compat {
-    pub fn of_package(name: &str) -> Self {
-        Self { driver: None, is_found: true, name: name.to_owned() }
-    }
-
     fn of_file(path: &str) -> Option<Self> {
         Some(Self { driver: Some(driver_library(path)?), is_found: is_in_compat(path), name: path.to_owned() })
     }
@@ -38,7 +34,7 @@ pub struct Contents {
     pub cudas: Vec<(NamedCuda, String)>,
     /// A library for CUDA whose name does not say which one: `libcudnn.so.9`.
     pub unversioned: Option<String>,
-    /// The newest ones that are no link.
+    /// The newest ones of a driver that their file names.
     pub compat: Option<Compat>,
     /// The newest driver library among the system's libraries, with its file, where the container toolkit puts the host's.
     pub system_driver: Option<(DriverVersion, String)>,

@@ -100,9 +100,8 @@ fn on_unknown_host(database: &Database) -> String {
 /// Whatever brand the driver reports.
 fn on_any_brand(alternatives: &[Vec<Condition>], known: &Known, brands: &[&str]) -> ImageAnswer {
     let on = |brand: &&str| {
-        let with_brand =
-            known.iter().map(|(name, value)| (*name, value.clone())).chain([("brand", (*brand).to_owned())]);
-        met(alternatives, &with_brand.collect())
+        let brand = Known::from([("brand", (*brand).to_owned())]);
+        met(alternatives, &brand.into_iter().chain(known.clone()).collect())
     };
     match (brands.iter().map(on).min(), brands.iter().map(on).max()) {
         (Some(least), Some(most)) if least == most => least,
@@ -137,7 +136,7 @@ struct Condition {
     /// As it is shown: `driver>=470`.
     text: String,
     property: &'static str,
-    accepts: fn(Ordering) -> bool,
+    accepts: Accepts,
     value: String,
 }
 
@@ -148,8 +147,10 @@ type Known = BTreeMap<&'static str, String>;
 /// line of the GPU as the driver calls it (`tesla`, `geforce`, …).
 const PROPERTIES: [&str; 4] = ["cuda", "driver", "arch", "brand"];
 
-/// Each with the orders of what is known and the value that it accepts.
-const OPERATORS: [(&str, fn(Ordering) -> bool); 6] = [
+/// Whether an operator accepts the order of what is known and the value.
+type Accepts = fn(Ordering) -> bool;
+
+const OPERATORS: [(&str, Accepts); 6] = [
     ("=", Ordering::is_eq),
     ("!=", Ordering::is_ne),
     ("<", Ordering::is_lt),
@@ -160,10 +161,9 @@ const OPERATORS: [(&str, fn(Ordering) -> bool); 6] = [
 
 /// The alternatives of a requirement, each a list of conditions; or why the container toolkit refuses the container for it.
 fn read(text: &str) -> Result<Vec<Vec<Condition>>, String> {
-    let bad =
-        |word: &str| format!("{word:?} is no condition: the container toolkit refuses it as an invalid expression");
-    let one = |word: &str| condition(word).ok_or_else(|| bad(word));
-    let conditions = |part: &str| part.split(',').filter(|word| !word.is_empty()).map(one).collect();
+    let refused = "is no condition: the container toolkit refuses it as an invalid expression";
+    let condition = |word: &str| condition(word).ok_or_else(|| format!("{word:?} {refused}"));
+    let conditions = |part: &str| part.split(',').filter(|word| !word.is_empty()).map(condition).collect();
     text.split(' ').filter(|part| !part.is_empty()).map(conditions).collect()
 }
 

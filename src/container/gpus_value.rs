@@ -6,11 +6,9 @@ use super::request::{Gpus, MAX_GPUS, Unreadable, capabilities, cdi_name, is_devi
 
 const LIST: &str = "to name several GPUs, put the list in double quotes inside single ones: --gpus '\"device=0,1\"'";
 
-/// The GPUs, none for a count of zero, and the driver's capabilities.
-type Value = (Option<Gpus>, Option<Vec<String>>);
-
-/// Reads Docker's value, without the capability `gpu`. An error if Docker refuses it, or asks another driver than NVIDIA's.
-pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<Value, Unreadable> {
+/// Reads Docker's value: the GPUs, none for a count of zero, and the driver's capabilities without `gpu`. An error if Docker refuses it,
+/// or asks another driver than NVIDIA's.
+pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<(Option<Gpus>, Option<Vec<String>>), Unreadable> {
     if value.contains(['“', '”', '‘', '’']) {
         let says = "the value of --gpus has typographic quotes, which a web page made";
         return refused(says, "use the quotes of the keyboard: --gpus '\"device=0,3\"'");

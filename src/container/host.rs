@@ -55,6 +55,8 @@ pub struct Starters {
     pub not_checking: Vec<String>,
     /// Neither the container toolkit nor a CDI specification is there: no container gets a GPU yet.
     pub lacks_toolkit: bool,
+    /// The configuration has `disable-require`, with which the hook passes no demand on (nvidia-container-toolkit,
+    /// cmd/nvidia-container-runtime-hook/main.go).
     pub ignores_demands: bool,
 }
 
@@ -68,19 +70,13 @@ const HOOKS: [&str; 3] = [
     "/usr/local/nvidia/toolkit/nvidia-container-runtime-hook",
 ];
 
-/// Whether the configuration has `disable-require`, with which the hook passes no demand on (nvidia-container-toolkit,
-/// cmd/nvidia-container-runtime-hook/main.go).
-fn ignores_demands(system: &System) -> bool {
-    let text = system.read_text(TOOLKIT_CONFIG).ok().flatten().unwrap_or_default();
-    let config = toml_document(&text).unwrap_or_default();
-    config.get("disable-require").and_then(toml_edit::Item::as_bool).unwrap_or(false)
-}
-
 impl Starters {
     /// Of the engines of a host, as they start containers without further settings. Without the toolkit, as they would with
     /// its newest version.
     pub fn of(system: &System, database: &Database) -> Self {
         let (host, has_specification) = (container_host(system, database, None), has_cdi_specification(system));
+        let config = system.read_text(TOOLKIT_CONFIG).ok().flatten().unwrap_or_default();
+        let config = toml_document(&config).unwrap_or_default();
         let toolkit = database.container_toolkit();
         let has_toolkit = host.toolkit.is_some() || HOOKS.iter().any(|hook| system.exists(hook));
         let installed = host.toolkit.as_ref().and_then(|toolkit| toolkit.version);
@@ -88,7 +84,7 @@ impl Starters {
             !has_toolkit || toolkit.zip(installed).is_some_and(|(known, version)| version >= known.runtime_by_cdi);
         let mut all = Self {
             lacks_toolkit: !has_toolkit && !has_specification && !host.engines.is_empty(),
-            ignores_demands: ignores_demands(system),
+            ignores_demands: config.get("disable-require").and_then(toml_edit::Item::as_bool).unwrap_or(false),
             ..Self::default()
         };
         for found in &host.engines {

@@ -9,13 +9,14 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Take};
 use std::rc::Rc;
+use tar::EntryType;
 
 /// zstd may look back so far, as a power of two in bytes: as far as `zstd --ultra -22`.
 const WINDOW: u32 = 27;
 /// The same of what is packed again within something packed: both windows take memory.
 const WINDOW_WITHIN: u32 = 26;
-/// Bytes of all files that are read, and of all that comes out of them. No image has as many, and reading them takes minutes: a file
-/// of any length costs its author little where a sixtieth of it is data and the rest are holes.
+/// Bytes of all files that are read, and of all that comes out of them. No image has as many, and reading them takes minutes. A file
+/// with data in a sixtieth of it and holes in between does not count as sparse, and could have any length.
 const MAX_READ: u64 = 256 << 30;
 /// Bytes that may come out of packed data before it counts how many went in.
 const MAX_UNPACKED: u64 = 1 << 30;
@@ -27,13 +28,6 @@ const MAX_PATH: usize = 4096;
 const MAX_KEPT: u64 = 32 << 20;
 /// What a kept name takes in memory besides its bytes.
 const COST_OF_NAME: u64 = 64;
-/// How packed files begin.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Before the name of a file that a layer removes.
-const REMOVED: &str = ".wh.";
-/// The name of a file that says that a folder has nothing of the layers below.
-const EMPTIED: &str = ".wh..wh..opq";
 
 /// What was read of an archive or a folder, what came out of it, and what is kept of it: one budget for all of its layers, and for what
 /// is packed in them once more.
@@ -160,12 +154,12 @@ impl Layer {
             if name.len() > MAX_PATH || name.contains('\0') {
                 continue;
             }
-            if let Some(path) = removed_by(name) {
-                removed.push(path);
-            } else if entry.is_file() && is_wanted(name) {
-                files.push(name.clone());
-            } else {
-                continue;
+            // Or another name of one.
+            let is_file = matches!(entry.kind, EntryType::Regular | EntryType::Continuous | EntryType::Link);
+            match removed_by(name) {
+                Some(path) => removed.push(path),
+                None if is_file && is_wanted(name) => files.push(name.clone()),
+                None => continue,
             }
             total += cost(name);
             if total > MAX_KEPT.saturating_sub(budget.kept.get()) {
@@ -182,14 +176,14 @@ pub fn cost(name: &str) -> u64 {
     name.len() as u64 + COST_OF_NAME
 }
 
-/// The file or folder of lower layers that a file of this name removes.
+/// The file of lower layers that a file of this name removes, or the folder that it empties of them.
 fn removed_by(name: &str) -> Option<String> {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
-    if file == EMPTIED {
-        return Some(folder.to_owned());
+    match file.strip_prefix(".wh.")? {
+        ".wh..opq" => Some(folder.to_owned()),
+        file if folder.is_empty() => Some(file.to_owned()),
+        file => Some(format!("{folder}/{file}")),
     }
-    let file = file.strip_prefix(REMOVED)?;
-    Some(if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") })
 }
 
 /// What is in a file, and whether that is packed; `is_within` if the file is within something packed.
@@ -204,8 +198,8 @@ pub fn unpacked<'a>(
     let all = io::Cursor::new(start).take(read as u64).chain(from);
     let window = if is_within { WINDOW_WITHIN } else { WINDOW };
     let decoder: Box<dyn Read + 'a> = match start {
-        start if start.starts_with(&GZIP) => Box::new(flate2::bufread::MultiGzDecoder::new(all)),
-        ZSTD => Box::new(zst::Decoder::with_buffer(all)?.window(window)?),
+        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(all)),
+        [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zst::Decoder::with_buffer(all)?.window(window)?),
         _ => return Ok((Box::new(all), false)),
     };
     Ok((Box::new(Metered { from: decoder, budget }), true))

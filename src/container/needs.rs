@@ -44,10 +44,11 @@ impl Needs {
         let is_disabled = variable(image, "NVIDIA_DISABLE_REQUIRE")
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
         let configured = configured(image, &demands, database);
+        // A variable stays when a later layer removes the files.
+        let package = |name: &str| Compat { driver: None, is_found: true, name: name.to_owned() };
         let compat = match &image.contents {
             Some(contents) => contents.compat.clone(),
-            // It stays when a later layer removes the files.
-            None => variable(image, "NV_CUDA_COMPAT_PACKAGE").map(Compat::of_package),
+            None => variable(image, "NV_CUDA_COMPAT_PACKAGE").map(package),
         };
         let mut needs = Self { compat, demands, is_disabled, cuda: configured, ..Self::default() };
         needs.configured = needs.cuda.as_ref().map(|cuda| cuda.text.clone());

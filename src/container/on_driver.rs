@@ -130,12 +130,6 @@ impl Case<'_> {
         answer
     }
 
-    /// Whether the image itself names this driver as one that it runs on.
-    fn is_vouched(&self, driver: DriverVersion) -> bool {
-        let has_demand = self.needs.demands.iter().any(|(name, _)| name == "NVIDIA_REQUIRE_CUDA");
-        has_demand && self.context.demanded(self.needs, driver, &mut Vec::new()) == Runs
-    }
-
     /// Whether the libraries of a newer driver in the image run its CUDA on this driver. Without a driver in their name they
     /// are those of the image's CUDA.
     fn forward(&self, cuda: CudaVersion, compat: &Compat, driver: DriverVersion) -> (String, ImageAnswer) {
@@ -144,6 +138,9 @@ impl Case<'_> {
         let has = compat.driver.map_or(Some(cuda.series()), of_driver);
         let row = database.forward_compatibility.iter().find(|row| Some(row.cuda) == has);
         let is_listed = row.is_some_and(|row| row.base_branches.contains(&branch));
+        // The image itself names this driver as one that it runs on.
+        let has_demand = self.needs.demands.iter().any(|(name, _)| name == "NVIDIA_REQUIRE_CUDA");
+        let is_vouched = has_demand && self.context.demanded(self.needs, driver, &mut Vec::new()) == Runs;
         let is_professional = |gpu: &Card| gpu.line.as_deref() == Some("Quadro/RTX PRO");
         let other = host.gpus.iter().find(|gpu| !gpu.data_center && !is_professional(gpu));
         if let Some(gpu) = other {
@@ -154,7 +151,7 @@ impl Case<'_> {
             (format!("{name} in the image has the driver of CUDA {has}, {why}"), DoesNotRun)
         } else if row.is_none() {
             (format!("which driver branches {name} in the image supports is not in the database"), Unknown)
-        } else if !is_listed && self.is_vouched(driver) {
+        } else if !is_listed && is_vouched {
             let why = format!("for {name} in the image, and what the image demands permits it");
             (format!("NVIDIA's table does not list driver branch {branch} {why}"), Unknown)
         } else if !is_listed {

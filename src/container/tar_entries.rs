@@ -27,13 +27,6 @@ pub struct Entry {
     pub link: Option<String>,
 }
 
-impl Entry {
-    /// Whether it is a file, or another name of one.
-    pub fn is_file(&self) -> bool {
-        matches!(self.kind, EntryType::Regular | EntryType::Continuous | EntryType::Link)
-    }
-}
-
 impl<R: Read> Entries<R> {
     pub fn new(from: R) -> Self {
         Self { from, content: 0, padding: 0 }
