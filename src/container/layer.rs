@@ -129,6 +129,10 @@ struct Hashed<R> {
 
 impl<R: Read> Read for Hashed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Between entries would be too seldom: one may have any length.
+        if interrupt::heard().is_some() {
+            return Err(io::Error::other("interrupted"));
+        }
         let read = self.from.read(buffer)?;
         self.sum.update(&buffer[..read]);
         Ok(read)
@@ -147,9 +151,6 @@ impl Layer {
         let mut entries = Entries::new(&mut content);
         let (mut files, mut removed, mut total) = (Vec::new(), Vec::new(), 0);
         while let Some(entry) = entries.next_entry()? {
-            if interrupt::heard().is_some() {
-                return Err(io::Error::other("interrupted"));
-            }
             let name = &entry.name;
             if name.len() > MAX_PATH || name.contains('\0') {
                 continue;
