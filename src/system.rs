@@ -34,7 +34,7 @@ pub use editable::Editable;
 pub use program::{
     Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, own_program, process_name,
 };
-pub use summed::{consists_of_holes, copy_summed, digest, digest_of_file, digest_on};
+pub use summed::{LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, copy_summed, digest, digest_of_file, digest_on};
 
 use limits::Limit;
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};

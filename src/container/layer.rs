@@ -2,12 +2,13 @@
 
 use super::tar_entries::{Entries, filled, invalid};
 use crate::sum::hex;
-use crate::system::{consists_of_holes, interrupt};
+use crate::system::{LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, interrupt};
 use crate::zst;
 use sha2::{Digest, Sha256};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Take};
+use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use tar::EntryType;
 
@@ -18,6 +19,8 @@ const WINDOW_WITHIN: u32 = 26;
 /// Bytes of all files that are read, and of all that comes out of them. No image has as many, and reading them takes minutes. A file
 /// with data in a sixtieth of it and holes in between does not count as sparse, and could have any length.
 const MAX_READ: u64 = 256 << 30;
+/// Bytes of all files with almost no data that are too short to be refused each as sparse.
+const MAX_EMPTY: u64 = 2 << 30;
 /// Bytes that may come out of packed data before it counts how many went in.
 const MAX_UNPACKED: u64 = 1 << 30;
 /// Bytes that may come out of each packed byte beyond that. Layers have two to five for one, empty disk images some hundred.
@@ -34,6 +37,7 @@ const COST_OF_NAME: u64 = 64;
 #[derive(Debug, Default)]
 pub struct Budget {
     read: Cell<u64>,
+    empty: Cell<u64>,
     unpacked: Cell<u64>,
     kept: Cell<u64>,
 }
@@ -41,9 +45,13 @@ pub struct Budget {
 impl Budget {
     /// A file, which counts as read up to the length that it has now. A sparse one could have any.
     pub fn of(&self, file: File) -> io::Result<Take<File>> {
-        let length = file.metadata()?.len();
+        let meta = file.metadata()?;
+        let length = meta.len();
         self.read.set(self.read.get().saturating_add(length));
-        if consists_of_holes(&file)? {
+        if length <= LEAST_OF_HOLES && meta.blocks() * 512 < length / PART_OF_DATA {
+            self.empty.set(self.empty.get() + length);
+        }
+        if self.empty.get() > MAX_EMPTY || consists_of_holes(&file)? {
             return Err(invalid("it is a sparse file"));
         }
         within_all(self.read.get())?;
@@ -209,6 +217,7 @@ pub fn unpacked<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn what_is_removed_goes_with_everything_below_it() {
@@ -229,11 +238,14 @@ mod tests {
     /// Each file is below the length from which on holes are looked for.
     #[test]
     fn files_have_a_limit_together() {
-        let file = tempfile::tempfile().expect("a file");
-        file.set_len(64 << 20).expect("longer");
-        let budget = Budget::default();
-        let read = || budget.of(file.try_clone().expect("the same file")).map(drop);
-        (0..MAX_READ >> 26).for_each(|_| read().expect("within the limit"));
-        assert!(read().expect_err("more").to_string().contains("more than 256 GiB"));
+        for (data, most, says) in [(1 << 20, MAX_READ, "more than 256 GiB"), (1, MAX_EMPTY, "sparse")] {
+            let mut file = tempfile::tempfile().expect("a file");
+            file.write_all(&vec![1; data]).and_then(|()| file.sync_all()).expect("written");
+            file.set_len(LEAST_OF_HOLES).expect("longer");
+            let budget = Budget::default();
+            let read = || budget.of(file.try_clone().expect("the same file")).map(drop);
+            (0..most / LEAST_OF_HOLES).for_each(|_| read().expect("within the limit"));
+            assert!(read().expect_err("more").to_string().contains(says), "{says}");
+        }
     }
 }

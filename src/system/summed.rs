@@ -21,14 +21,17 @@ pub fn digest_of_file(file: File) -> io::Result<String> {
     digest(file)
 }
 
+/// Files of no more bytes are read, whatever is in them.
+pub const LEAST_OF_HOLES: u64 = 64 << 20;
+/// A file with less data than this part of it is one of holes.
+pub const PART_OF_DATA: u64 = 64;
+
 /// Whether a large file has almost no data, according to its file system. The number of blocks is only a hint: some file
 /// systems count those of a new file later (ZFS), or never.
 pub fn consists_of_holes(file: &File) -> io::Result<bool> {
-    const LEAST: u64 = 64 << 20;
-    const PART: u64 = 64;
     let meta = file.metadata()?;
-    let enough = meta.len() / PART;
-    if meta.len() <= LEAST || meta.blocks().saturating_mul(512) >= enough {
+    let enough = meta.len() / PART_OF_DATA;
+    if meta.len() <= LEAST_OF_HOLES || meta.blocks().saturating_mul(512) >= enough {
         return Ok(false);
     }
     let (mut data, mut at) = (0, 0);
