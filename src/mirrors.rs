@@ -44,7 +44,10 @@ impl Mirrors {
 
     /// With one that stands in for every address that begins so.
     pub fn instead_of(mut self, prefix: &str, address: &str) -> Result<Self, NoMirror> {
-        let prefix = Url::parse(prefix).map_err(|_| NoMirror)?.as_str().trim_end_matches('/').to_owned();
+        let mut url = Url::parse(prefix).map_err(|_| NoMirror)?;
+        // Nothing is published at an address with a login, and plans and user-data name the prefix. Where it fails there is none.
+        let _ = url.set_username("").and_then(|()| url.set_password(None));
+        let prefix = url.as_str().trim_end_matches('/').to_owned();
         let address = self.learn(address)?;
         self.by_prefix.retain(|(other, _)| *other != prefix);
         self.by_prefix.push((prefix, address));
@@ -145,7 +148,7 @@ mod tests {
     #[test]
     fn the_longest_prefix_comes_first_and_ends_where_a_name_does() {
         let mirrors = whole("http://all")
-            .instead_of("https://developer.download.nvidia.com/", "http://few/")
+            .instead_of("https://me:pw@developer.download.nvidia.com/", "http://few/")
             .and_then(|m| m.instead_of("https://developer.download.nvidia.com/compute/cudnn", "file:///srv/cudnn"))
             .expect("mirrors");
         assert_eq!(mirrors.of(CUDNN), "file:///srv/cudnn/redist/a.tar.xz");

@@ -298,20 +298,75 @@ pub fn gpus_at<S: AsRef<str>>(addresses: &[S], of: usize) -> String {
 
 /// An address without what lets anyone download the file: its login, and its query, in which signed addresses have it.
 pub fn public_address(address: &str) -> Cow<'_, str> {
-    without_logins(if address.contains("://") { address.split('?').next().unwrap_or(address) } else { address })
+    // The login first: a password may have a question mark.
+    let shown = without_logins(address);
+    let is_address = matches!(shown, Cow::Owned(_)) || address.contains("://") || address.starts_with("http");
+    match shown.find('?').filter(|_| is_address) {
+        Some(end) => Cow::Owned(shown[..end].to_owned()),
+        None => shown,
+    }
 }
 
-/// A text without the logins of the addresses in it: `https://user:password@mirror.example`.
+/// What ends the host of an address, or stands before an address.
+const BESIDE_ADDRESSES: &[char] =
+    &['/', '?', '#', '"', '\'', '`', '<', '>', '|', '\\', '=', '(', '[', '{', ',', ';', ':', '&'];
+
+/// A text without the logins of the addresses in it: `https://user:password@mirror.example`. Who is told that an address is wrong may
+/// have misspelt it, or have a slash in the password: what looks like `user:password@` is a login without an address, too.
 pub fn without_logins(text: &str) -> Cow<'_, str> {
-    let mut parts = text.split("://");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find(|c: char| c.is_whitespace() || "/?#\"'`<>|\\".contains(c)).unwrap_or(part.len());
-        let host = part[..end].rfind('@').map_or(0, |at| at + 1);
-        out += "://";
-        out += &part[host..];
+    if !text.contains('@') {
+        return Cow::Borrowed(text);
     }
+    let out: String = text.split_inclusive(char::is_whitespace).map(without_logins_in_word).collect();
     if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
+}
+
+/// Bytes of a word that may have addresses in it.
+const LONGEST_ADDRESS: usize = 4096;
+
+fn without_logins_in_word(word: &str) -> String {
+    if word.len() > LONGEST_ADDRESS {
+        return word.rsplit('@').next().unwrap_or_default().to_owned();
+    }
+    // From the end: the last @ of a login is the one before the host.
+    let (mut before, mut out) = (word, String::new());
+    while let Some(at) = before.rfind('@') {
+        let after = &before[at + 1..];
+        before = &before[..at];
+        match start_of_login(before, after) {
+            Some(start) => {
+                out.insert_str(0, after);
+                before = &before[..start];
+            }
+            None => out.insert_str(0, &format!("@{after}")),
+        }
+    }
+    before.to_owned() + &out
+}
+
+/// Where a login begins that would end with this text, in front of an @; none if it is no login.
+fn start_of_login(before: &str, after: &str) -> Option<usize> {
+    let of_host = |c: char| !"/?#\"'`<>|\\".contains(c);
+    if let Some(start) = before.rfind("://").map(|at| at + 3).filter(|start| before[*start..].chars().all(of_host)) {
+        return Some(start);
+    }
+    let is_digest = after.starts_with("sha256:") || after.starts_with("sha512:");
+    before.match_indices(':').find_map(|(colon, _)| {
+        let start = before[..colon].rfind(BESIDE_ADDRESSES).map_or(0, |at| at + 1);
+        let (front, user, password) = (&before[..start], &before[start..colon], &before[colon + 1..]);
+        // `nas:/data@snapshot` is none, and `https:/me:pw@host` is.
+        let is_path = password.starts_with('/') && !password.contains(':') && !user.starts_with("http");
+        let is_name = user.starts_with(|c: char| c.is_ascii_alphabetic()) && user != "mailto";
+        let is_alone = is_name && !front.ends_with(['/', ':']) && !is_digest && !is_path && !password.starts_with("//");
+        let is_port = |end: usize| password[..end].parse::<u16>().is_ok();
+        // Where the login has ended before, this @ is of a path.
+        let rest = password.trim_start_matches('/');
+        let has_login = |end: usize| rest[..end].contains('@');
+        ((front.ends_with("//") || is_alone)
+            && !password.find(BESIDE_ADDRESSES).is_some_and(is_port)
+            && !rest.find(|c| !of_host(c)).is_some_and(has_login))
+        .then_some(start)
+    })
 }
 
 #[cfg(test)]
@@ -331,6 +386,9 @@ mod tests {
         let signed = "https://x.example/a/NVIDIA-grid.run?sig=secret&se=2027#part";
         assert_eq!(public_address(signed), "https://x.example/a/NVIDIA-grid.run");
         assert_eq!(public_address("https://me:pw@x.example/a?sig=secret"), "https://x.example/a");
+        assert_eq!(public_address("https://me:p?w@x.example/a?sig=secret"), "https://x.example/a");
+        assert_eq!(public_address("https:/me:pw@x.example/a?sig=secret"), "x.example/a");
+        assert_eq!(public_address("https:/x.example/a?sig=secret"), "https:/x.example/a");
         assert_eq!(public_address("/srv/what?.run"), "/srv/what?.run");
     }
 
@@ -343,8 +401,41 @@ mod tests {
                 "cannot reach http://x:80: refused; try ftp://y",
             ),
             ("'https://me:pw@x' and \"https://me:pw@y\"", "'https://x' and \"https://y\""),
+            ("[\"https://me:pw@x\",\"ftp://me:pw@y\"]", "[\"https://x\",\"ftp://y\"]"),
+            // Passwords with what ends a host.
+            ("https://me:S3/CRET@x/d", "https://x/d"),
+            ("https://me:/S3//CRET@x/d", "https://x/d"),
+            ("https://me:70000/S3@x", "https://x"),
+            ("https://:S3/CRET@x", "https://x"),
+            ("a 'https://me:it's@x/d' b", "a 'https://x/d' b"),
+            ("https://me:S3#C?R@x", "https://x"),
+            ("https://me:pw@x/a@b:c", "https://x/a@b:c"),
+            // Addresses that are misspelt, or none.
+            ("there is no //me:S3CRET@x", "there is no //x"),
+            ("http//me:S3/CRET@x", "http//x"),
+            ("http//me@y.example:S3@x", "http//x"),
+            ("https:/me:S3@x/d", "x/d"),
+            ("https:/token@x/d", "x/d"),
+            ("https:///me:S3@x", "https:///x"),
+            ("https:me:S3@x", "x"),
+            ("--mirror=me:S=3@x:3128", "--mirror=x:3128"),
+            ("12:30,me:S3@x", "12:30,x"),
+            // What is no login.
             ("https://x.example/a@b?c=d@e", "https://x.example/a@b?c=d@e"),
             ("https://x.example, mail me@x.example", "https://x.example, mail me@x.example"),
+            ("https://x.example:8080/@a/b:c@d", "https://x.example:8080/@a/b:c@d"),
+            ("https://[::1]:8080/a@b", "https://[::1]:8080/a@b"),
+            ("file:///srv/a@b", "file:///srv/a@b"),
+            ("/srv/a:b@c", "/srv/a:b@c"),
+            ("root@host user@10.0.0.1:/path", "root@host user@10.0.0.1:/path"),
+            ("mailto:root@host", "mailto:root@host"),
+            ("nas:/data@snapshot", "nas:/data@snapshot"),
+            ("at 12:30@x, 0000:17:00.0@x", "at 12:30@x, 0000:17:00.0@x"),
+            ("config.yaml:12:3@x", "config.yaml:12:3@x"),
+            ("ubuntu:24.04@sha256:ab", "ubuntu:24.04@sha256:ab"),
+            ("nvcr.io/nvidia/cuda:12.4@sha256:ab", "nvcr.io/nvidia/cuda:12.4@sha256:ab"),
+            ("localhost:5000/repo/name@sha256:ab", "localhost:5000/repo/name@sha256:ab"),
+            ("cuda=12.4@x cuda@12.4 getty@tty1.service", "cuda=12.4@x cuda@12.4 getty@tty1.service"),
         ] {
             assert_eq!(without_logins(text), shown);
         }

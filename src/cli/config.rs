@@ -7,7 +7,7 @@ use crate::system::environment;
 use crate::system::input::{self, InputError};
 use crate::system::limits::MAX_CONFIG;
 use crate::system::trust::Trust;
-use crate::text::{MOST_EDITS, nearest, quoted_path};
+use crate::text::{MOST_EDITS, nearest, quoted_path, without_logins};
 use crate::yaml;
 use clap::Command;
 use serde::Deserialize;
@@ -132,7 +132,7 @@ impl Config {
         let text = input::bytes(file, &path, MAX_CONFIG).map_err(of_config)?;
         let text = String::from_utf8(text).map_err(|_| of_config(InputError::NotText(path.clone())))?;
         let defaults = read(&path, &text)?;
-        if mode & 0o044 != 0 && defaults.values().flatten().any(|value| has_login(value)) {
+        if mode & 0o044 != 0 && defaults.values().flatten().any(|value| without_logins(value) != *value) {
             let path = quoted_path(&path);
             say(&format!("warning: the config file holds a password, and others can read it: chmod 600 {path}"));
         }
@@ -185,11 +185,6 @@ impl Config {
 fn of_config(e: InputError) -> Problem {
     let problem = Problem::from(e);
     Problem { message: format!("the config file: {}", problem.message), ..problem }
-}
-
-/// Whether an address in a value has a login in it: `https://user:password@mirror.example`.
-fn has_login(value: &str) -> bool {
-    value.split("://").skip(1).any(|rest| rest.split('/').next().is_some_and(|authority| authority.contains('@')))
 }
 
 /// The options of which `none` leaves something out of the plan.

@@ -14,7 +14,7 @@ use crate::signed::{KEYS, SignatureError};
 use crate::sum::sha256;
 use crate::system::trust::user_name;
 use crate::system::{Program, System, chain, today};
-use crate::text::{count, quoted_path, visible, without_logins};
+use crate::text::{count, public_address, quoted_path, visible, without_logins};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -112,7 +112,8 @@ struct Done<'a> {
 #[derive(serde::Serialize)]
 struct Verified<'a> {
     schema: &'static str,
-    file: &'a Path,
+    /// The file, without the login and the query of an address.
+    file: &'a str,
     /// Always true: it is an error if the signature does not match.
     signed: bool,
     /// The trusted comments of the signatures that match.
@@ -398,20 +399,22 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     let name = file.to_string_lossy();
     let lists = Lists { at: upstream::beside(&name, KEYS), store: &upstream::store(), keep: false, sources: &sources };
     let signers = upstream::signers(keys, "files", &lists)?;
-    let wrong = |why: &dyn std::fmt::Display| Problem::integrity(format!("{}: {why}", visible(&name)));
+    let address = public_address(&name);
+    let shown = visible(&address);
+    let wrong = |why: &dyn std::fmt::Display| Problem::integrity(format!("{shown}: {why}"));
     let bytes = upstream::read(&name, MOST_BYTES, &sources)?;
-    let bytes = bytes.ok_or_else(|| Problem::usage(format!("there is no {}", visible(&name))))?;
+    let bytes = bytes.ok_or_else(|| Problem::usage(format!("there is no {shown}")))?;
     let signatures = upstream::read(&format!("{name}.minisig"), MOST_SIGNATURES, &sources)?;
-    let unsigned = || wrong(&format_args!("it is not signed, there is no {}.minisig", visible(&name)));
+    let unsigned = || wrong(&format_args!("it is not signed, there is no {shown}.minisig"));
     let signatures = signatures.ok_or_else(unsigned)?;
     let comments = signers
         .verify(upstream::name_at(&name), &bytes, &String::from_utf8_lossy(&signatures), None)
         .map_err(|e| wrong(&e))?;
     if form.json {
-        super::print_json(&Verified { schema: "gpusetup.self-verify/1", file, signed: true, comments })?;
+        super::print_json(&Verified { schema: "gpusetup.self-verify/1", file: &shown, signed: true, comments })?;
     } else {
         let signed = comments.iter().map(|comment| format!("\n  {}", visible(&comment.replace('\t', ", "))));
-        print(&format!("{}: the signature matches{}\n", visible(&name), signed.collect::<String>()))?;
+        print(&format!("{shown}: the signature matches{}\n", signed.collect::<String>()))?;
     }
     Ok(Exit::Done)
 }

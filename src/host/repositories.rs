@@ -3,6 +3,7 @@
 use super::reader::Reader;
 use crate::compat::{OF_TOOLKIT, PackageManager};
 use crate::packages::{self, Repositories};
+use crate::text::without_logins;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -11,7 +12,8 @@ const WHAT: &str = "package repositories";
 /// How many repositories are read. Red Hat's list for a subscription has some hundred.
 const MAX_LINES: usize = 10_000;
 
-/// The enabled repositories, one line each in the package manager's format ([`Repositories`]).
+/// The enabled repositories, one line each in the package manager's format ([`Repositories`]), without the logins of their addresses:
+/// facts are for others to read.
 pub fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec<String> {
     let files = manager.map_or(&[][..], |manager| packages::of(manager).repositories);
     let mut lines = Vec::new();
@@ -24,7 +26,7 @@ pub fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec
     }
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
-    lines
+    lines.iter().map(|line| without_logins(line).into_owned()).collect()
 }
 
 fn read(reader: &mut Reader, files: &Repositories) -> Vec<String> {

@@ -315,11 +315,22 @@ fn no_login_is_in_what_is_said() {
         &["plan", "--gpu", "http://me:S3CRET@127.0.0.1:1/d"],
         &["plan", "--driver", "http://me:S3CRET@127.0.0.1:1/d"],
         &["plan", "--mirror", "ftp://me:S3CRET@127.0.0.1:1/d"],
+        &["plan", "--mirror", "https://me:SESAME/S3CRET@127.0.0.1:1/d"],
+        &["db", "update", "--from", "https://me:S3CRET/SESAME@127.0.0.1:1/d", "--key", &key],
+        &["db", "update", "--from", "https://me:SESAME?S3CRET@127.0.0.1:1/d", "--key", &key],
+        &["db", "update", "--from", "https:/me:S3CRET@127.0.0.1:1/d?token=S3CRET", "--key", &key],
+        &["self", "verify", "//me:S3CRET@127.0.0.1:1/d", "--key", &key],
+        &["self", "verify", "http//me:S3CRET@127.0.0.1:1/d", "--key", &key],
         &["self", "verify", "http://me:S3CRET@127.0.0.1:1/d", "--key", &key],
     ] {
         for words in [words.to_vec(), [words, &["--json"]].concat()] {
             let (code, said) = bench.gpusetup(&words);
-            assert!(code != 0 && !said.contains("S3CRET"), "{words:?}: {said}");
+            assert!(code != 0 && !said.contains("SESAME") && !said.contains("S3CRET"), "{words:?}: {said}");
         }
     }
+    // Nor in facts, which are for others to read.
+    let tree = crate::common::Tree::debian_12();
+    tree.write("etc/apt/sources.list", "deb https://me:S3CRET@mirror.example/debian bookworm main\n");
+    let said = tree.run(&["facts", "--json"]).out;
+    assert!(said.contains("https://mirror.example/debian") && !said.contains("S3CRET"), "{said}");
 }

@@ -86,10 +86,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
     let lists = Lists { at: upstream::beside(from, KEYS), store: &store, keep: true, sources: &sources };
     let signers = upstream::signers(&options.key, "databases", &lists)?;
-    let bytes =
-        upstream::read(from, MOST_BYTES, &sources)?.ok_or_else(|| Problem::usage(format!("there is no {from}")))?;
+    let bytes = upstream::read(from, MOST_BYTES, &sources)?
+        .ok_or_else(|| Problem::usage(format!("there is no {}", public_address(from))))?;
     let signature = format!("{from}.minisig");
-    let unsigned = || refused(&format_args!("it is not signed, there is no {signature}"));
+    let unsigned = || refused(&format_args!("it is not signed, there is no {}", public_address(&signature)));
     let signature = upstream::read(&signature, MOST_SIGNATURES, &sources)?.ok_or_else(unsigned)?;
     let signature = String::from_utf8_lossy(&signature);
     let today = today();

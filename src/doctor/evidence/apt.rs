@@ -4,6 +4,7 @@ use super::{Answer, names, text};
 use crate::host::{PublicKey, public_keys};
 use crate::packages::{AptSource, apt_sources};
 use crate::system::System;
+use crate::text::without_logins;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ pub fn apt(system: &System, today: &str) -> Apt {
     let repository = |(file, source): (PathBuf, AptSource)| Repository {
         keys: keys(system, &source.signed_by, sequoia),
         file,
-        uri: source.uri.trim_end_matches('/').to_owned(),
+        uri: without_logins(source.uri.trim_end_matches('/')).into_owned(),
         suite: source.suite,
         signed_by: source.signed_by,
     };
@@ -202,7 +203,7 @@ mod tests {
         write("/etc/apt/sources.list", b"deb http://archive.example/debian trixie main\n");
         write(
             "/etc/apt/sources.list.d/a.list",
-            format!("deb [signed-by=/usr/share/keyrings/a.gpg] {cuda} /\n").as_bytes(),
+            format!("deb [signed-by=/usr/share/keyrings/a.gpg] {} /\n", cuda.replace("://", "://me:pw@")).as_bytes(),
         );
         let find = || apt(&system, "2026-11-20").repositories;
         assert_eq!(find()[0].uri, cuda.trim_end_matches('/'));
