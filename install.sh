@@ -35,7 +35,9 @@ main() {
 	/* | *://*) ;;
 	*) from=$PWD/$from ;;
 	esac
-	origin=$(echo "$from" | sed 's,//[^/]*@,//,') # a password is for nobody to read
+	# A password is for nobody to read, neither one with a slash in it nor that of an address which is misspelt.
+	origin=$(printf '%s\n' "$from" | sed -e 's,//[^/]*@,//,' -e t -e 's,//[^/:[]*:[0-9]*[^0-9/].*@,//,')
+	case $from in *://*) ;; *) [ -d "$from" ] || fail 'GPUSETUP_MIRROR is neither a folder nor an address with ://' ;; esac
 	sudo="sudo env GPUSETUP_MIRROR='$origin' sh install.sh"
 	[ -n "$version" ] && at=download/v$version || at=latest/download
 	latest=$from

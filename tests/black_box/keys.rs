@@ -333,4 +333,15 @@ fn no_login_is_in_what_is_said() {
     tree.write("etc/apt/sources.list", "deb https://me:S3CRET@mirror.example/debian bookworm main\n");
     let said = tree.run(&["facts", "--json"]).out;
     assert!(said.contains("https://mirror.example/debian") && !said.contains("S3CRET"), "{said}");
+    for from in [
+        "https://me:SESAME/S3CRET@127.0.0.1:1/d",
+        "https://me:9SESAME?S3CRET@127.0.0.1:1/d",
+        "https:/me:S3CRET@127.0.0.1:1/d",
+        "//me:S3CRET@127.0.0.1:1/d",
+        "http//me:S3CRET@127.0.0.1:1/d",
+        "me:S3CRET@127.0.0.1:1",
+    ] {
+        let (code, said) = bench.script(&["openssl", "wget"], from, &[]);
+        assert!(code == 1 && !said.contains("SESAME") && !said.contains("S3CRET"), "{from}: {said}");
+    }
 }
