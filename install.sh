@@ -177,7 +177,8 @@ verify_signatures() {
 		'another GPUSETUP_MIRROR, or sh install.sh --version V'
 	fail "SHA256SUMS has $valid signatures by release keys, and needs $needed" 'another GPUSETUP_MIRROR'
 }
-# follow FILE NAME: goes from the trusted list of keys to the newest one in a file of lists, each followed by its signatures.
+# follow FILE NAME: goes from the trusted list of keys to the newest one in a file of lists, each followed by its signatures. A line ends
+# with a line feed alone, in crates/database/src/signed.rs as well.
 follow() {
 	rm -f "$work"/release-keys-* && list='' last=0
 	while IFS= read -r line || [ -n "$line" ]; do
@@ -186,7 +187,9 @@ follow() {
 			is_list "$line" || fail "$2 has a list of release keys that this install.sh cannot read" 'take install.sh from the newest release'
 			last=${line#* } && last=${last%% *} && list=$work/release-keys-$last
 			printf '%s\n' "$line" >"$list" && : >"$list.minisig" ;;
-		*) [ -z "$list" ] || printf '%s\n' "$line" >>"$list.minisig" ;;
+		*)
+			[ -n "$list" ] || fail "$2 begins with something else than a list of release keys"
+			printf '%s\n' "$line" >>"$list.minisig" ;;
 		esac
 	done <"$1"
 	at=${keys#* } && at=${at%% *}
@@ -208,10 +211,14 @@ signed_by() {
 	for key in $(printf '%s\n' ${2#* * * } | sort -u); do ! key_signed || valid=$((valid + 1)); done
 	[ "$valid" -ge "$needed" ]
 }
-# Of a signature's four lines the second has it, and the third what was signed with it: the file's name and the last day, by tabs.
+# Of a signature's four lines the second has it, and the third what was signed with it: the file's name and the last day, by tabs. The
+# first 20 signatures are read, here and in crates/database/src/signed.rs.
 key_signed() {
-	for line in 1 5 9 13 17 21 25 29; do
+	line=1 lines=$(wc -l <"$work/$name.minisig")
+	while [ "$line" -le "$lines" ] && [ "$line" -lt $((20 * 4)) ]; do
 		sed -n "$line,$((line + 3))p" "$work/$name.minisig" >"$work/one" || fail "$work cannot be written" "df -h $work"
+		line=$((line + 4))
+		! grep -q "$(printf '\r')" "$work/one" || continue
 		signature=$(sed -n '2p' "$work/one") comment=$(sed -n '3s/^trusted comment: //p' "$work/one")
 		case $signature in RU[QRST]*) ;; *) continue ;; esac # of a hash, as minisign makes them
 		# minisign reads a comment up to a carriage return: what is behind it is not signed.

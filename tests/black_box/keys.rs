@@ -212,6 +212,32 @@ fn whoever_skipped_lists_follows_them_and_nobody_else_makes_any() {
 }
 
 #[test]
+fn everybody_reads_as_many_signatures_and_ends_a_line_alike() {
+    let bench = Bench::new();
+    bench.pack("2030.1.1");
+    let both = |by: &[&str]| ["SHA256SUMS", "database.tar.xz"].iter().for_each(|name| bench.sign(name, by));
+    // Twenty, of which the last two count; then twenty-one.
+    both(&[&["e"; 18][..], &["a", "b"]].concat());
+    bench.all(0, "");
+    both(&[&["e"; 19][..], &["a", "b"]].concat());
+    bench.all(10, "1");
+    both(&["c", "d"]);
+    for wrong in [bench.second().replace('\n', "\r\n"), format!("\n{}", bench.second())] {
+        bench.publish(&[wrong]);
+        bench.all(10, "");
+        assert!(!bench.path("store/release-keys").exists());
+    }
+    let lf = |name: &str| fs::read_to_string(bench.path(&format!("mirror/{name}.minisig"))).expect("signed");
+    let by = [&["e"; 18][..], &["b", "c"]].concat();
+    bench.publish(&[bench.first(), bench.ring.signed_list(2, &["b", "c", "d"], &by)]);
+    bench.all(0, "");
+    for name in ["SHA256SUMS", "database.tar.xz"] {
+        fs::write(bench.path(&format!("mirror/{name}.minisig")), lf(name).replace('\n', "\r\n")).expect("written");
+    }
+    bench.all(10, "");
+}
+
+#[test]
 fn a_signature_is_for_a_name_and_until_a_day() {
     let bench = Bench::new();
     bench.pack("2030.1.1");

@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 /// The name of the file with the lists of keys, beside a release's other files.
 pub const KEYS: &str = "release-keys";
 
+/// How many signatures of a file are read: by all keys of a list and of the one before it, of which each has at most nine.
+pub const SIGNATURES_READ: usize = 20;
+
 /// What a list of keys begins with.
 const FORM: &str = "gpusetup.keys/1";
 /// What begins so is a list of a form that may be unknown.
@@ -139,8 +142,10 @@ fn is_day(text: &str) -> bool {
 
 /// The signatures in a `.minisig` file: four lines each.
 fn each(signatures: &str) -> impl Iterator<Item = String> {
-    let lines: Vec<_> = signatures.lines().collect();
-    lines.chunks(4).map(|lines| lines.join("\n") + "\n").collect::<Vec<_>>().into_iter()
+    let lines: Vec<_> = signatures.split_terminator('\n').collect();
+    let first = lines.chunks(4).take(SIGNATURES_READ).map(|lines| lines.join("\n") + "\n");
+    // minisign's own end of a comment is a carriage return, too.
+    first.filter(|signature| !signature.contains('\r')).collect::<Vec<_>>().into_iter()
 }
 
 /// Why lists of keys are not followed.
@@ -245,7 +250,7 @@ impl KeyList {
 /// The lists of a file, with their signatures.
 fn lists(file: &str) -> Result<Vec<(KeyList, String)>, KeyListError> {
     let mut lists: Vec<(KeyList, String)> = Vec::new();
-    for line in file.lines() {
+    for line in file.split_terminator('\n') {
         if line.starts_with(ANY_FORM) {
             lists.push((KeyList::read(line)?, String::new()));
         } else {
@@ -288,6 +293,19 @@ mod tests {
         let same = Signers::all([ONE, ONE.lines().last().expect("two lines")]).expect("keys");
         assert_eq!(same.keys.len(), 1);
         assert!(matches!(Signers::all(["no key"]), Err(SignatureError::Key(_))));
+    }
+
+    #[test]
+    fn so_many_signatures_are_read_and_lines_end_with_a_line_feed() {
+        let one = Signers::all([ONE]).expect("a key");
+        let verify = |signatures: &str| one.verify("text", TEXT, signatures, None);
+        verify(&format!("{}{BY_ONE}", BY_TWO.repeat(SIGNATURES_READ - 1))).expect("the last one that is read");
+        assert!(verify(&format!("{}{BY_ONE}", BY_TWO.repeat(SIGNATURES_READ))).is_err());
+        assert!(verify(&BY_ONE.replace('\n', "\r\n")).is_err());
+        verify(BY_ONE.trim_end()).expect("the last line need not end");
+        let list = format!("gpusetup.keys/1 1 1 {}", ONE.lines().last().expect("two lines"));
+        assert!(KeyList::newest(&format!("{list}\n")).is_ok() && KeyList::newest(&list).is_ok());
+        assert!(matches!(KeyList::newest(&format!("{list}\r\n")), Err(KeyListError::Form(_))));
     }
 
     #[test]
