@@ -141,14 +141,27 @@ install_rpm() {
 	say "installed gpusetup $offered with rpm"
 }
 # fetch NAME: brings a file of the release.
-fetch() { bring "$from" "$1" || fail "$1 could not be fetched from $origin" "df -h ${TMPDIR:-/tmp}, or another GPUSETUP_MIRROR"; }
+fetch() {
+	bring "$from" "$1" && return
+	not_too_large "$1" && fail "$1 could not be fetched from $origin" "df -h ${TMPDIR:-/tmp}, or another GPUSETUP_MIRROR"
+}
+# No more than what gpusetup itself reads of such a file is written: what curl and wget limit, a server need not tell them.
 bring() {
-	case $1 in
-	*://*) if have curl; then
-		curl -fsSL --proto "=${1%%:*}" --retry 2 --connect-timeout 30 --speed-limit 1 --speed-time 60 -o "$work/$2" "$1/$2"
-	else wget -q -T 60 -t 3 -O "$work/$2" "$1/$2"; fi ;;
-	*) cp "$1/$2" "$work/$2" ;;
-	esac
+	case $2 in *.minisig) most=8192 ;; SHA256SUMS | release-keys) most=65536 ;; *) most=67108864 ;; esac
+	(
+		trap '' XFSZ # an error, as of a full disk
+		ulimit -f $((most / 512)) || :
+		case $1 in
+		*://*) if have curl; then
+			curl -fsSL --proto "=${1%%:*}" --retry 2 --connect-timeout 30 --speed-limit 1 --speed-time 60 -o "$work/$2" "$1/$2"
+		else wget -q -T 60 -t 3 -O "$work/$2" "$1/$2"; fi ;;
+		*) cp "$1/$2" "$work/$2" ;;
+		esac
+	) && [ "$(wc -c <"$work/$2")" -le "$most" ] # some shells count by 1024 bytes
+}
+not_too_large() {
+	[ ! -e "$work/$1" ] || [ "$(wc -c <"$work/$1")" -lt "$most" ] ||
+		fail "$1 of $origin is larger than $((most / 1024)) KiB, the limit for such a file" 'another GPUSETUP_MIRROR'
 }
 # The checksums are worth as much as their signatures. What nothing here can verify comes by https or not at all, and only if that was asked for.
 verify_signatures() {
@@ -170,7 +183,7 @@ verify_signatures() {
 	fi
 	today=$(date -u +%Y%m%d)
 	[ ! -r $known ] || follow $known $known
-	! bring "$latest" release-keys 2>/dev/null || follow "$work/release-keys" "release-keys of $origin"
+	if bring "$latest" release-keys 2>/dev/null; then follow "$work/release-keys" "release-keys of $origin"; else not_too_large release-keys; fi
 	fetch SHA256SUMS.minisig
 	signed_by SHA256SUMS "$keys" && return
 	[ -z "$expired" ] || fail "the release at $origin expired on $expired: it is an old one, or nobody has signed it since" \

@@ -20,7 +20,8 @@ const PINNED: Option<&str> = option_env!("GPUSETUP_KEY_LIST");
 /// The size limit of a file with lists of keys in bytes: some thirty lists.
 const MAX_LISTS: u64 = 64 << 10;
 
-/// The size limit of a `.minisig` file in bytes: [`SIGNATURES_READ`](crate::signed::SIGNATURES_READ) signatures.
+/// The size limit of a `.minisig` file in bytes: [`SIGNATURES_READ`](crate::signed::SIGNATURES_READ) signatures. install.sh has the
+/// same limits.
 pub const MOST_SIGNATURES: u64 = 8192;
 
 /// The address of the releases; none if this program was built without.

@@ -238,6 +238,28 @@ fn everybody_reads_as_many_signatures_and_ends_a_line_alike() {
 }
 
 #[test]
+fn nothing_larger_than_its_kind_is_kept() {
+    let bench = Bench::new();
+    bench.pack("2030.1.1");
+    ["SHA256SUMS", "database.tar.xz"].iter().for_each(|name| bench.sign(name, &["a", "b"]));
+    bench.publish(&[bench.first(), "#".repeat(64 << 10)]);
+    bench.all(10, "");
+    let names_it = |said: &str| said.contains("release-keys of ") && said.contains("larger than 64 KiB");
+    assert!(bench.install().iter().all(|(_, said)| names_it(said)), "{:?}", bench.install());
+    fs::remove_file(bench.path("mirror/release-keys")).expect("there");
+    // An answer without a length, and without an end.
+    let (code, said) = bench.script(&["curl", "openssl"], "https://releases.example", &[]);
+    assert!(code == 0, "{said}");
+    let endless = "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\nexec cat /dev/zero >\"$2\"\n";
+    fs::write(bench.path("bin-curl-openssl/curl"), endless).expect("written");
+    let (code, said) = bench.script(&["curl", "openssl"], "https://releases.example", &[]);
+    assert!(
+        code == 1 && said.contains("SHA256SUMS of https://releases.example is larger than 64 KiB"),
+        "{code} {said}"
+    );
+}
+
+#[test]
 fn a_signature_is_for_a_name_and_until_a_day() {
     let bench = Bench::new();
     bench.pack("2030.1.1");
