@@ -162,8 +162,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         database::prepare();
     }
     let wants_json = wants_json(&arguments);
-    // Its 1 is the answer "no".
-    let answers_with_1 = arguments.iter().any(|word| word == "reboot-required");
+    let answers_with_1 = answers_with_1(&arguments);
     let apart = move |problem: Problem| match problem.exit {
         Exit::Unexpected if answers_with_1 => Problem { exit: Exit::Blocked, ..problem },
         _ => problem,
@@ -182,6 +181,24 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         })
     });
     done.unwrap_or_else(|problem| tell(&apart(problem), wants_json))
+}
+
+/// Whether a failure is not to end with 1, which is the answer "no" of this command.
+fn answers_with_1(arguments: &[OsString]) -> bool {
+    const NAME: &str = "reboot-required";
+    // Reading the command line a second time takes a while.
+    arguments.iter().any(|word| word == NAME) && subcommand(arguments).as_deref() == Some(NAME)
+}
+
+/// The subcommand that is meant: where clap refuses the command line, the first word that is one.
+fn subcommand(arguments: &[OsString]) -> Option<String> {
+    let all = command();
+    let first =
+        arguments.iter().skip(1).find_map(|word| all.find_subcommand(word)).map(|sub| sub.get_name().to_owned());
+    match all.ignore_errors(true).try_get_matches_from(arguments) {
+        Ok(matches) => matches.subcommand_name().map(str::to_owned).or(first),
+        Err(_) => first,
+    }
 }
 
 /// The commands that need the built-in database, whatever their options are, unless another one replaces it.

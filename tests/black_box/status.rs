@@ -396,3 +396,22 @@ fn an_error_is_not_taken_for_no_reboot() {
     assert_eq!(ran.code(), Some(5));
     assert_eq!(tree.run(&["reboot-required", "--nosuch"]).code, 2);
 }
+
+#[test]
+fn which_command_runs_decides_over_the_code_of_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("reboot-required"), "").expect("written");
+    for (words, code) in [
+        (&["--config", "reboot-required", "reboot-required", "--json"][..], 5),
+        (&["--config=reboot-required", "reboot-required", "--help"], 5),
+        (&["reboot-required", "explain", "--json"], 2),
+        (&["explain", "GS201", "--config", "reboot-required"], 1),
+        (&["man", "reboot-required"], 1),
+        (&["explain", "--help", "reboot-required"], 1),
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut command = crate::common::program();
+        let ran = command.current_dir(folder.path()).args(words).stdout(full).status().expect("it runs");
+        assert_eq!(ran.code(), Some(code), "{words:?}");
+    }
+}
