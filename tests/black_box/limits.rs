@@ -178,6 +178,11 @@ fn short_files_of_many_values_cost_little() {
         tree.write(&format!("etc/crio/crio.conf.d/{n}.conf"), &values);
     }
     tree.write("etc/docker/daemon.json", &format!("{{\"a\": [{}0]}}", "[[[0]]],".repeat(125_000)));
+    // An alias of aliases takes a hundred thousand times its length.
+    let level = |last: &str, this: &str| format!("{this}: &{this} [{}]\n", format!("*{last},").repeat(10));
+    let levels: String = ["a", "b", "c", "d", "e", "f"].windows(2).map(|two| level(two[0], two[1])).collect();
+    let specification = format!("kind: nvidia.com/gpu\na: &a [1,1,1,1,1,1,1,1,1,1]\n{levels}");
+    (0..1000).for_each(|n| tree.write(&format!("etc/cdi/{n}.yaml"), &specification));
     for look in LOOKS {
         on(&tree, look);
     }

@@ -9,7 +9,7 @@ use serde::de::{
     Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
     Visitor,
 };
-use serde_yaml::{Location, Spanned};
+use serde_yaml::{Location, MergeKeyPolicy, Options, Spanned};
 use std::fmt;
 
 /// Reads a type from YAML. What could be a number or a truth value and is meant as text must be quoted: YAML reads the version
@@ -19,7 +19,8 @@ use std::fmt;
 ///
 /// If the text is not YAML, or does not have the type's shape.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    T::deserialize(node(text)?).map_err(|unfit| unfit.mistake(text))
+    let options = serde_yaml::options! { with_snippet: false };
+    T::deserialize(node(text, options)?).map_err(|unfit| unfit.mistake(text))
 }
 
 /// Reads a type that has no numbers or truth values from a file of another program: an unquoted 12.10 is the text `12.10`.
@@ -28,11 +29,19 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
 ///
 /// If the text is not YAML, or does not have the type's shape.
 pub fn read_texts<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    T::deserialize(node(text)?.with_words(text)).map_err(|unfit| unfit.mistake(text))
+    // Reading takes time by the length of a stranger's file: aliases stand for no more than such a file could say itself, and none are
+    // merged, which takes several times as long. Otherwise a few hundred bytes take a second.
+    let most = text.len().min(1_000_000);
+    let options = serde_yaml::options! {
+        with_snippet: false,
+        merge_keys: MergeKeyPolicy::Error,
+        alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: most },
+        budget: serde_yaml::budget! { max_recorded_anchor_events: most },
+    };
+    T::deserialize(node(text, options)?.with_words(text)).map_err(|unfit| unfit.mistake(text))
 }
 
-fn node(text: &str) -> Result<Node, Mistake> {
-    let options = serde_yaml::options! { with_snippet: false };
+fn node(text: &str, options: Options) -> Result<Node, Mistake> {
     serde_yaml::from_str_with_options(text, options).map_err(|e| Mistake::of_syntax(&e))
 }
 
@@ -405,6 +414,21 @@ mod tests {
         let aliases = "a: &a [no, 1.10, \"x\"]\nb: *a\nc: [&n 0o7, *n]\n";
         let read: BTreeMap<String, Vec<String>> = read_texts(aliases).expect("it is sound");
         assert_eq!((&read["b"], read["c"].as_slice()), (&read["a"], &["0o7".to_owned(), "0o7".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_strangers_aliases_stand_for_no_more_than_its_length() {
+        let level = |n: u8| {
+            let (this, last) = (char::from(b'a' + n), char::from(b'a' + n - 1));
+            format!("{this}: &{this} [{}]\n", format!("*{last},").repeat(10))
+        };
+        let many = "a: &a [1,1,1,1,1,1,1,1,1,1]\n".to_owned() + &(1..4).map(level).collect::<String>();
+        assert!(read_texts::<serde::de::IgnoredAny>(&many).is_err());
+        let nested = format!("{}{}{}", "&x [".repeat(20), "1,".repeat(100), "]".repeat(20));
+        assert!(read_texts::<serde::de::IgnoredAny>(&nested).is_err());
+        let merged = "a: &a {b: c, d: e}\nf: {<<: *a}\n";
+        assert!(read_texts::<serde::de::IgnoredAny>(merged).is_err());
+        assert!([&many, &nested, merged].iter().all(|text| read::<serde::de::IgnoredAny>(text).is_ok()));
     }
 
     #[test]
