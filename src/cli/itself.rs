@@ -118,6 +118,9 @@ struct Verified<'a> {
     signed: bool,
     /// The trusted comments of the signatures that match.
     comments: Vec<String>,
+    /// The last day of the signature, if that is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired: Option<String>,
 }
 
 impl Done<'_> {
@@ -407,14 +410,23 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     let signatures = upstream::read(&format!("{name}.minisig"), MOST_SIGNATURES, &sources)?;
     let unsigned = || wrong(&format_args!("it is not signed, there is no {shown}.minisig"));
     let signatures = signatures.ok_or_else(unsigned)?;
-    let comments = signers
-        .verify(upstream::name_at(&name), &bytes, &String::from_utf8_lossy(&signatures), None)
-        .map_err(|e| wrong(&e))?;
+    let signatures = String::from_utf8_lossy(&signatures);
+    let verified = |today| signers.verify(upstream::name_at(&name), &bytes, &signatures, today);
+    let comments = verified(None).map_err(|e| wrong(&e))?;
+    // What was installed while it was good is still what was signed.
+    let expired = match verified(Some(&today())) {
+        Err(SignatureError::Expired { day }) => Some(day),
+        _ => None,
+    };
     if form.json {
-        super::print_json(&Verified { schema: "gpusetup.self-verify/1", file: &shown, signed: true, comments })?;
+        let schema = "gpusetup.self-verify/1";
+        super::print_json(&Verified { schema, file: &shown, signed: true, comments, expired })?;
     } else {
         let signed = comments.iter().map(|comment| format!("\n  {}", visible(&comment.replace('\t', ", "))));
-        print(&format!("{shown}: the signature matches{}\n", signed.collect::<String>()))?;
+        let over = expired.map_or_else(String::new, |day| {
+            format!("\nIts last day, {}, is over: newer releases may repair faults of it. gpusetup self update gets the newest one.", visible(&day))
+        });
+        print(&format!("{shown}: the signature matches{}{over}\n", signed.collect::<String>()))?;
     }
     Ok(Exit::Done)
 }

@@ -309,6 +309,15 @@ fn a_signature_is_for_a_name_and_until_a_day() {
     }
     both("|file:NAME", "|expires:2026-01-31");
     assert!(bench.install()[1].1.contains("expired on 2026-01-31: it is an old one"), "{:?}", bench.install());
+    // What was installed while the signature was good is what was signed, and it is said that newer releases are due.
+    let (code, said) = bench.verify();
+    assert!(
+        code == 0 && said.contains("\nIts last day, 2026-01-31, is over: ") && said.contains("self update"),
+        "{said}"
+    );
+    let sums = mirror("SHA256SUMS").display().to_string();
+    let (code, said) = bench.gpusetup(&["self", "verify", "--json", &sums]);
+    assert!(code == 0 && said.contains("\"expired\": \"2026-01-31\""), "{said}");
     // Whoever names a release may mean an old one.
     let from = mirror("").display().to_string();
     let (code, said) = bench.script(&["openssl"], &from, &["--version", "0.1.0"]);
