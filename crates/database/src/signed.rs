@@ -1,13 +1,19 @@
 //! Signatures by minisign, of databases, bundles and releases of gpusetup itself, and lists of the keys that sign releases.
 //!
 //! A `.minisig` file can have several signatures, one after the other, so that a database or a release counts only if two people
-//! signed it. Each is for one name: the trusted comment, which is signed as well, has fields between tabs, `file:NAME` as minisign
-//! writes it, and `expires:2027-03-01` where the signature has a last day.
+//! signed it. The first [`SIGNATURES_READ`] are read, of four lines each. Each signature is for a file of one name. Its trusted
+//! comment, which is signed as well, has fields between tabs: `file:NAME`, as minisign writes it, and `expires:2027-03-01` where the
+//! signature has a last day.
 //!
-//! A list of keys is one line: `gpusetup.keys/1`, its version, how many of its keys must sign, and the keys. A file of lists
-//! (`release-keys`) has them in order, each followed by its signatures, of the name `release-keys-VERSION`: by as many keys as the
-//! list before it needs, and by as many of its own. Whoever trusts a list can follow the file to the newest one, so that a key is
-//! replaced by the others, and no key decides alone. The first list has no signatures: programs are built with it.
+//! A list of keys is one line: `gpusetup.keys/1`, its version, how many of its keys must sign, and the keys. The file `release-keys`
+//! has all lists, the oldest first. The first has no signatures: programs are built with it. Each later one stands in front of its
+//! signatures, which are for the name `release-keys-VERSION`. Enough keys of the list before must have signed it, as many as that list
+//! asks for, so that only those who were trusted until then decide whom to trust from then on. And enough of the new keys must have
+//! signed it, as many as the new list asks for, so that their owners are known to have them. Whoever trusts a list follows the file
+//! from there to the newest one: a key that was lost is replaced by the owners of the others, and nobody decides alone.
+//!
+//! A line ends with a line feed alone: what has a carriage return is no list and no signature. install.sh reads the same files by the
+//! same rules.
 
 use minisign_verify::{PublicKey, Signature};
 use std::collections::BTreeMap;
