@@ -3,8 +3,10 @@
 //! Values that differ from host to host are arguments. `explain` passes placeholders, such as `KEY.der`.
 
 use crate::compat::{Bulletin, Companion, KeyByHand, ModuleFlavour, OnlySigner, PackageManager, VersionRule};
+use crate::host::Unreadable;
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
+use crate::system::limits::Limit;
 use crate::text::{all_of, quoted, quoted_path};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use std::fmt::{Display, Formatter};
@@ -619,12 +621,18 @@ pub fn left_out(said: &str) -> String {
 
 /// A host whose files are too large together (GS608).
 pub fn partly_read(said: &str) -> String {
-    format!("only a part of the host was read, up to a limit for all of its files; not {said}")
+    format!("only a part of the host was read; not read: {said}")
 }
 
-/// What to do with a file or folder that is too large (GS608).
-pub fn make_smaller(path: &str) -> Remedy {
-    Remedy::new("make it smaller, or remove it", [format!("sudo ls -lSd {}", quoted(path))])
+/// What to do with a file or folder that is too large, or with the files beside the first that was not read (GS608).
+pub fn make_smaller(unread: &Unreadable) -> Remedy {
+    let path = unread.path();
+    let folder = Path::new(path).parent().map_or(path.into(), Path::to_string_lossy);
+    let (text, what) = match unread.limit {
+        Some(Limit::Whole) => ("see what takes so much, and make it smaller or remove it", &*folder),
+        _ => ("make it smaller, or remove it", path),
+    };
+    Remedy::new(text, [format!("sudo ls -lS {}", quoted(what))])
 }
 
 /// A file system mounted noexec (GS602).
@@ -896,7 +904,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS608 => Cause::new(
             "a file or folder is larger than gpusetup reads one, so that what depends on it is not known; or all files together are",
         )
-        .helps(make_smaller("FILE")),
+        .fix("make it smaller, or remove it", ["gpusetup facts"]),
         CheckId::GS606 => Cause::new("HOME and PATH are not set, as under cloud-init, systemd and cron")
             .only("apply only: it gives every command a complete environment"),
         CheckId::GS701 => Cause::new(

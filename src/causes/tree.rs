@@ -116,7 +116,7 @@ pub fn in_chroot(text: &str, root: &Path) -> String {
 }
 
 /// The beginnings of commands that only print a file. This machine's programs do that for a tree, which need not have them.
-const PRINTERS: [&str; 3] = ["cat ", "grep -n", "sed -n "];
+const PRINTERS: [&str; 4] = ["cat ", "grep -n", "ls -l", "sed -n "];
 
 /// Such a command for the file in the tree; none for another command, and for paths that need quotes.
 fn printed(command: &str, root: &Path) -> Option<String> {
@@ -154,6 +154,9 @@ fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {
     }
     if sudo.is_empty() && (feeds && FEEDERS.contains(&program) || is_fed && FILTERS.contains(&program)) {
         return Some(part.to_owned());
+    }
+    if let Some(printed) = printed(bare, root).filter(|_| !feeds && !needs_shell(bare)) {
+        return Some(format!("{sudo}{printed}"));
     }
     let bare = match program {
         // Nothing runs there that could be started or stopped.
@@ -258,6 +261,7 @@ mod tests {
                 "curl -fsSL https://k | sudo gpg --dearmor -o /k",
                 Some("curl -fsSL https://k | sudo chroot /t gpg --dearmor -o /k"),
             ),
+            ("sudo ls -lS /etc/modprobe.d", Some("sudo ls -lS /t/etc/modprobe.d")),
             ("curl -fsSLO https://k", Some("sudo chroot /t curl -fsSLO https://k")),
             ("ldconfig -p | grep libcuda.so", Some("sudo chroot /t ldconfig -p | grep libcuda.so")),
             ("grep -rn x /etc/ld.so.conf.d", Some("sudo chroot /t grep -rn x /etc/ld.so.conf.d")),

@@ -49,16 +49,13 @@ fn cut_off(unfinished: &[String]) -> Verdict {
 
 /// Whether everything was read, so that what the other checks say of the host holds.
 pub fn wholly_read(seen: &Evidence) -> Verdict {
-    let of = |limit| seen.facts.left_out(limit).map(Unreadable::said);
-    let files: Vec<_> = of(Limit::File).collect();
-    let verdict = match (of(Limit::Whole).next(), files.first()) {
-        (Some(said), _) => Verdict::fail(causes::partly_read(&said)),
-        (None, Some(said)) => Verdict::warn(causes::left_out(said)),
+    let mut files = seen.facts.left_out(Limit::File);
+    let verdict = match (seen.facts.left_out(Limit::Whole).next(), files.next()) {
+        (Some(one), _) => Verdict::fail(causes::partly_read(&one.said())).helped(causes::make_smaller(one)),
+        (None, Some(one)) => Verdict::warn(causes::left_out(&one.said())).helped(causes::make_smaller(one)),
         (None, None) => return Verdict::pass(),
     };
-    let first = seen.facts.unreadable.iter().find(|one| one.limit.is_some());
-    let verdict = verdict.helped(causes::make_smaller(first.map_or("FILE", Unreadable::path)));
-    files.into_iter().fold(verdict, Verdict::saw)
+    files.map(Unreadable::said).fold(verdict, Verdict::saw)
 }
 
 pub fn smi(seen: &Evidence) -> Verdict {
