@@ -75,6 +75,7 @@ use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageM
 use crate::nvidia::{DeviceReadings, DeviceState, MigHost};
 use crate::system::limits::Limit;
 use crate::system::{Node, Space};
+use crate::text::quoted;
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -654,7 +655,8 @@ impl Unreadable {
 
     /// What could not be read, and why, in a line.
     pub fn said(&self) -> String {
-        format!("{}: {}", self.what, self.why)
+        let what = if self.what.starts_with('/') { quoted(&self.what) } else { self.what.clone() };
+        format!("{what}: {}", self.why)
     }
 
     /// An entry for GPUs that may be missing.

@@ -2,6 +2,7 @@
 
 use crate::paths::LOGS;
 use crate::text::{quoted, quoted_path};
+use std::ops::Range;
 use std::path::Path;
 
 /// The subcommands that are about the host. What `explain` says is mostly about none.
@@ -76,8 +77,12 @@ const OF_CALLERS: [&str; 4] = ["chown", "chmod", "setfacl", "./gpusetup"];
 /// A sentence in which commands may stand: gpusetup gets `--root`, and what begins with `sudo` runs in the tree. The folder of
 /// logs is the tree's.
 pub fn sentence(text: &str, root: &Path) -> String {
+    beside_quoted(text, |text| sentence_of(text, root))
+}
+
+fn sentence_of(text: &str, root: &Path) -> String {
     let logs = root.join(LOGS.trim_start_matches('/'));
-    let text = in_chroot(text, root).replace(&format!(" is in {LOGS}"), &format!(" is in {}", quoted_path(&logs)));
+    let text = in_chroot_of(text, root).replace(&format!(" is in {LOGS}"), &format!(" is in {}", quoted_path(&logs)));
     // A new installation of a system, or facts, are of another host.
     if ["--root ", "--os ", "--facts "].iter().any(|option| text.contains(option)) {
         return text;
@@ -95,6 +100,50 @@ pub fn sentence_on(text: &str, root: Option<&Path>) -> String {
 /// A sentence in which what begins with `sudo` runs in the tree. Commands of which one acts on hardware or on the running
 /// system stay as they are: here they would act on the machine that they are typed on.
 pub fn in_chroot(text: &str, root: &Path) -> String {
+    beside_quoted(text, |text| in_chroot_of(text, root))
+}
+
+/// What stands for a quoted word while the rest of a text is changed.
+const QUOTED: char = '\u{e000}';
+
+/// A text that is changed, but for its quoted words: the name of a file in one may look like a command, and may be anything.
+fn beside_quoted(text: &str, change: impl FnOnce(&str) -> String) -> String {
+    let text = text.replace(QUOTED, "\u{fffd}");
+    let (mut bare, mut words, mut rest) = (String::new(), Vec::new(), text.as_str());
+    while let Some(word) = quoted_word(rest) {
+        bare += &rest[..word.start];
+        bare.push(QUOTED);
+        rest = &rest[word.end..];
+        words.push(word);
+    }
+    bare += rest;
+    let mut at = 0;
+    let words = words.into_iter().map(|word| {
+        let own = &text[at + word.start..at + word.end];
+        at += word.end;
+        own
+    });
+    let (changed, mut words) = (change(&bare), words.collect::<Vec<_>>().into_iter());
+    let mut parts = changed.split(QUOTED);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |out, part| out + words.next().unwrap_or_default() + part)
+}
+
+/// Where the first word is that [`quoted`] wrote. An apostrophe within a word is none of its quotes.
+fn quoted_word(text: &str) -> Option<Range<usize>> {
+    let begins = |at: usize| text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || "(=:,`".contains(c));
+    let start = text.match_indices('\'').map(|(at, _)| at).find(|at| begins(*at))?;
+    let mut end = start;
+    loop {
+        end += 1 + text[end + 1..].find('\'')? + 1;
+        match text[end..].starts_with("\\''") {
+            true => end += 2,
+            false => return Some(start..end),
+        }
+    }
+}
+
+fn in_chroot_of(text: &str, root: &Path) -> String {
     if text.split("sudo ").skip(1).any(|part| OF_MACHINES.contains(&program(part))) {
         return format!("{text} (on the machine that runs this tree, and not here)");
     }
@@ -327,6 +376,19 @@ mod tests {
             ("sudo sed -i s/a/b/ /etc/f", "sudo chroot d1 sed -i s/a/b/ /etc/f"),
         ] {
             assert_eq!(sentence(text, Path::new("d1")), want);
+        }
+        // What is quoted is a name, and the tree chooses it.
+        for name in
+            ["'/etc/a sudo $(touch x).conf'", "'/etc/a gpusetup plan'", "'/a sudo reboot '", "'/b'\\'' --root '"]
+        {
+            let disk = Path::new("Tom's & disk");
+            assert_eq!(
+                sentence(&format!("NVIDIA's {name}: run sudo sed -i 1d {name} && sudo ldconfig; gpusetup plan"), disk),
+                format!(
+                    "NVIDIA's {name}: run sudo chroot 'Tom'\\''s & disk' sed -i 1d {name} && sudo chroot 'Tom'\\''s & disk' \
+                     ldconfig; gpusetup plan --root 'Tom'\\''s & disk'"
+                )
+            );
         }
         for text in ["read it, then: sudo chmod go-w plan.json", "sudo ./gpusetup apply", "run it with sudo"] {
             assert_eq!(in_chroot(text, root), text);

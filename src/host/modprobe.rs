@@ -1,6 +1,7 @@
 //! modprobe's configuration and the kernel's command line: what keeps kernel modules from being loaded, above all NVIDIA's own.
 
 use crate::system::System;
+use crate::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ impl Block {
     /// The file and the line: `/etc/modprobe.d/x.conf:3`.
     pub fn place(&self) -> String {
         let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
-        format!("{}{line}", self.by.display())
+        quoted(&format!("{}{line}", self.by.display()))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::path_lines::preferred;
 use crate::host::{Facts, PathFile, PathFiles, Syntax, Toolkit};
 use crate::paths::LOADER_PATH;
-use crate::text::all_of;
+use crate::text::{all_of, quoted_path};
 use std::path::{Path, PathBuf};
 
 /// The files, each with what it does as a clause. `link` leads to the default toolkit, or will.
@@ -26,7 +26,7 @@ pub fn default_first(file: &Path, link: &Path) -> String {
 /// What a file makes shells find of another toolkit: its programs first, and what variables name.
 fn in_shells(file: &PathFile, other: &Toolkit, default: &Toolkit, link: &Path) -> Vec<(PathBuf, String)> {
     let mut found = preferred(file, &other.path, &[default.path.as_path(), link]);
-    let (shown, version) = (file.path.display(), other.version);
+    let (shown, version) = (quoted_path(&file.path), other.version);
     let on_path = found.remove("PATH").map(|line| {
         format!(
             "{shown} (line {line}) puts CUDA {version} before the default toolkit: shells that read it find that nvcc"
@@ -58,7 +58,7 @@ fn in_loader(facts: &Facts, files: &PathFiles, default: &Toolkit, link: &Path) -
         let clause = format!(
             "{} (line {}) puts the libraries of CUDA {} before those of the default toolkit: of two with the same name, programs \
              load these",
-            at.file.display(),
+            quoted_path(&at.file),
             at.line,
             other.version
         );

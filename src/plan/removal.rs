@@ -557,7 +557,7 @@ fn left_link(path: &Path) -> Warning {
     } else {
         format!("`sudo rm {}` removes it", quoted_path(path))
     };
-    let text = format!("the link {} leads to the removed toolkit and stays: {fix}", path.display());
+    let text = format!("the link {} leads to the removed toolkit and stays: {fix}", quoted_path(path));
     Warning { check: CheckId::GS701.into(), text }
 }
 

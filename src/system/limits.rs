@@ -187,24 +187,29 @@ fn size(bytes: u64) -> String {
 
 /// Whether a JSON text has no more values than [`MAX_JSON_WEIGHT`].
 pub fn is_light_json(text: &[u8]) -> bool {
-    weight(text) <= MAX_JSON_WEIGHT
+    weight(text, 0) <= MAX_JSON_WEIGHT
 }
 
 /// Whether a configuration in JSON or TOML has no more values than [`MAX_CONFIG_WEIGHT`].
 pub fn is_light_config(text: &str) -> bool {
-    weight(text.as_bytes()) <= MAX_CONFIG_WEIGHT
+    weight(text.as_bytes(), 8) <= MAX_CONFIG_WEIGHT
 }
 
-/// The values of a text, by its brackets and commas outside of strings.
-fn weight(text: &[u8]) -> usize {
-    let (mut weight, mut in_string, mut escaped) = (0_usize, false, false);
+/// The values of a text, by its brackets and commas outside of strings, and by its dots, each of which has this weight: one in a key of
+/// TOML makes a table.
+fn weight(text: &[u8], dot: usize) -> usize {
+    let (mut weight, mut in_string, mut escaped, mut in_comment) = (0_usize, false, false, false);
     for byte in text {
         match byte {
+            b'\n' => (in_comment, escaped) = (false, false),
+            _ if in_comment => {}
+            b'#' if !in_string => in_comment = true,
             _ if escaped => escaped = false,
             b'\\' => escaped = in_string,
             b'"' => in_string = !in_string,
             b'{' if !in_string => weight += 8,
             b'[' | b',' if !in_string => weight += 1,
+            b'.' if !in_string => weight += dot,
             _ => {}
         }
     }
@@ -278,5 +283,9 @@ mod tests {
         assert!(!is_light_json("[],".repeat(MAX_JSON_WEIGHT).as_bytes()));
         assert!(!is_light_json("{}".repeat(MAX_JSON_WEIGHT / 8 + 1).as_bytes()));
         assert!(is_light_json(format!("\"{}\"", ",".repeat(2 * MAX_JSON_WEIGHT)).as_bytes()));
+        assert!(is_light_json("1.5 ".repeat(MAX_JSON_WEIGHT).as_bytes()));
+        let keys = |n: usize| format!("x{}=1\n", ".a".repeat(n));
+        assert!(is_light_config(&keys(100)) && !is_light_config(&keys(MAX_CONFIG_WEIGHT)));
+        assert!(is_light_config(&"# It has. Many. Dots.\n".repeat(MAX_CONFIG_WEIGHT)));
     }
 }

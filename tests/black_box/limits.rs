@@ -171,12 +171,14 @@ fn files_that_are_small_alone_have_a_limit_together() {
 fn short_files_of_many_values_cost_little() {
     let tree = host();
     let values = format!("a=[{}0]\n", "[[[0]]],".repeat(125_000));
+    let tables = format!("[a]\n{}", (0..6000).map(|n| format!("x{n}{}=1\n", ".a".repeat(78))).collect::<String>());
     let containerd = "version=2\nimports=[\"/etc/containerd/conf.d/*.toml\"]\n";
     tree.write("etc/containerd/config.toml", containerd);
     for n in 0..14 {
         tree.write(&format!("etc/containerd/conf.d/{n}.toml"), &format!("version=2\n{values}"));
         tree.write(&format!("etc/crio/crio.conf.d/{n}.conf"), &values);
     }
+    tree.write("etc/crio/crio.conf", &tables);
     tree.write("etc/docker/daemon.json", &format!("{{\"a\": [{}0]}}", "[[[0]]],".repeat(125_000)));
     // An alias of aliases takes a hundred thousand times its length.
     let level = |last: &str, this: &str| format!("{this}: &{this} [{}]\n", format!("*{last},").repeat(10));

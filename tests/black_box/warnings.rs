@@ -2,6 +2,7 @@
 
 use crate::common::{Tree, run, run_with_input};
 use serde_json::{Value, json};
+use std::fs::File;
 
 fn warnings(plan: &Value, check: &str) -> Vec<String> {
     let all = plan["warnings"].as_array().expect("warnings").iter();
@@ -30,6 +31,32 @@ fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
         let toolkit = host.run(&["plan", "--json", "--profile", "toolkit"]).json();
         assert_eq!(warnings(&toolkit, "GS204"), [""; 0], "no driver is installed");
     }
+}
+
+/// Whoever made a tree chose the names in it.
+#[test]
+fn a_name_in_a_tree_becomes_no_command_and_stops_none() {
+    let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
+    let names = ["a sudo $(touch pwned) gpusetup plan.conf", "b sudo reboot .conf", "c --root 'x.conf"];
+    for name in names.iter().chain(&["plain.conf"]) {
+        tree.write(&format!("etc/modprobe.d/{name}"), "alias nvidia off\n");
+    }
+    File::create(tree.path().join("etc/modprobe.d/large sudo reboot .conf"))
+        .and_then(|f| f.set_len(2 << 20))
+        .expect("made");
+    let disk = tempfile::tempdir().expect("a folder");
+    let root = disk.path().join("Tom's & disk");
+    std::os::unix::fs::symlink(tree.path(), &root).expect("linked");
+    let root = root.to_str().expect("text");
+    let chroot = format!("sudo chroot '{}' ", root.replace('\'', "'\\''"));
+    let plan = run(&["plan", "--json", "--profile", "driver", "--root", root]).json();
+    let texts = warnings(&plan, "GS204").concat() + &warnings(&plan, "GS608").concat();
+    for name in names {
+        let quoted = format!("'/etc/modprobe.d/{}'", name.replace('\'', "'\\''"));
+        assert!(texts.contains(&format!("{chroot}sed -i 1d {quoted}")), "{quoted}: {texts}");
+    }
+    assert!(texts.contains(&format!("{chroot}sed -i 1d /etc/modprobe.d/plain.conf")), "{texts}");
+    assert!(texts.contains("not read: '/etc/modprobe.d/large sudo reboot .conf': it is larger"), "{texts}");
 }
 
 #[test]

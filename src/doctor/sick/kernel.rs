@@ -131,7 +131,7 @@ fn what_keeps_the_drivers_modules_out() {
     let report = examined(evidence);
     let check = report.checks.iter().find(|check| check.id == CheckId::GS204).expect("it was run");
     assert!(
-        check.cause.as_deref().is_some_and(|cause| cause.contains("own settings.conf:3 keeps")),
+        check.cause.as_deref().is_some_and(|cause| cause.contains("own settings.conf:3' keeps")),
         "{:?}",
         check.cause
     );

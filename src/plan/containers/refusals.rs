@@ -21,7 +21,8 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     not_older(context)?;
     not_without_user(context)?;
     if let Some((setup, broken)) = containers.broken().next() {
-        let sentence = format!("{} cannot be merged, so it is left as it is: {}", broken.path.display(), broken.why);
+        let sentence =
+            format!("{} cannot be merged, so it is left as it is: {}", quoted_path(&broken.path), broken.why);
         let conflict = to_correct(setup.engine, &broken.path, broken.line, sentence, "plan again");
         // Docker's runtimes are not looked for in other files.
         let has_other = setup.conflict().is_some() || setup.replaced_by().is_some();
@@ -45,7 +46,7 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
 /// The refusal of a file that its engine cannot read.
 pub(super) fn unreadable(engine: &Engine, broken: &BrokenConfig, again: &str) -> Conflict {
     let BrokenConfig { path, why, line, .. } = broken;
-    let sentence = format!("{} cannot read {}: {why}", engine.title, path.display());
+    let sentence = format!("{} cannot read {}: {why}", engine.title, quoted_path(path));
     to_correct(engine, path, *line, sentence, again)
 }
 

@@ -83,7 +83,7 @@ impl ContainerRemoval<'_> {
                 Ok(Some(file)) => file,
                 Ok(None) => continue,
                 Err(why) => {
-                    say(format!("{} was not looked at for the runtime nvidia: {why}", path.display()));
+                    say(format!("{} was not looked at for the runtime nvidia: {why}", quoted_path(path)));
                     continue;
                 }
             };
@@ -108,7 +108,7 @@ impl ContainerRemoval<'_> {
         say: &mut impl FnMut(String),
     ) -> Result<Option<Act>, Conflict> {
         let after = restored(engine.form, &file.text, self.originals.get(path)).map_err(|e| {
-            let sentence = format!("NVIDIA's runtime cannot be taken out of {}: {e}", path.display());
+            let sentence = format!("NVIDIA's runtime cannot be taken out of {}: {e}", quoted_path(path));
             Conflict::blocked(CheckId::GS803, sentence).hint(format!("correct the file of {}", engine.title))
         })?;
         if after == Restored::Theirs {
@@ -151,7 +151,7 @@ fn starts_without(engine: &Engine, host: &ContainerHost) -> Result<(), Conflict>
 
 /// Without its default runtime, an engine starts no containers.
 fn is_needed(engine: &Engine, runtime: &NvidiaRuntime, path: &Path) -> Conflict {
-    let (title, shown, name) = (&engine.title, path.display(), &runtime.name);
+    let (title, shown, name) = (&engine.title, quoted_path(path), &runtime.name);
     let is_named = name != NVIDIA_RUNTIME && !name.starts_with('/');
     let of_name = if is_named { format!(", here called {name}") } else { String::new() };
     let sentence =
@@ -181,7 +181,7 @@ fn stays(engine: &Engine, path: &Path, name: &str) -> String {
     let restart = engine.units.first().map(|unit| format!(", then `sudo systemctl restart {unit}`"));
     format!(
         "{} has the runtime {name}, which gpusetup did not write: it stays. Take it out by hand{}",
-        path.display(),
+        quoted_path(path),
         restart.unwrap_or_default()
     )
 }

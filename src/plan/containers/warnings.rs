@@ -7,7 +7,7 @@ use crate::host::{
 };
 use crate::plan::context::StepContext;
 use crate::plan::engines::{Containers, EngineSetup, keeps_containers};
-use crate::text::{all_of, quoted};
+use crate::text::{all_of, quoted, quoted_path};
 use crate::version::AddOnVersion;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -102,7 +102,7 @@ fn no_pods(containers: &Containers, setup: &EngineSetup) -> Option<String> {
 
 /// The warning that a template of K3s or RKE2 leaves out the runtime that the engine finds.
 fn incomplete_template(setup: &EngineSetup) -> Option<String> {
-    let path = setup.found.as_ref()?.incomplete_template.as_ref()?.display();
+    let path = quoted_path(setup.found.as_ref()?.incomplete_template.as_ref()?);
     let title = &setup.engine.title;
     Some(format!(
         "{title} adds no runtime nvidia, so pods of this runtime class do not start: {path} replaces the template of {title}, and does not \
@@ -113,7 +113,7 @@ fn incomplete_template(setup: &EngineSetup) -> Option<String> {
 
 /// The warning that a runtime in another file stays as it is.
 fn kept_runtime(setup: &EngineSetup) -> Option<String> {
-    let (title, path) = (&setup.engine.title, setup.runtime_in()?.display());
+    let (title, path) = (&setup.engine.title, quoted_path(setup.runtime_in()?));
     Some(format!("{title} has a runtime nvidia in {path} already, which stays as it is"))
 }
 
@@ -132,7 +132,7 @@ fn unusable_runtime(containers: &Containers, setup: &EngineSetup) -> Option<Stri
 fn faulty_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let mut of_engine = containers.host.runtimes.iter().filter(|runtime| runtime.engine == setup.engine.id);
     let (runtime, fault) = of_engine.find_map(|runtime| Some((runtime, runtime.fault.as_deref()?)))?;
-    let (title, name, path) = (&setup.engine.title, &runtime.name, runtime.path.display());
+    let (title, name, path) = (&setup.engine.title, &runtime.name, quoted_path(&runtime.path));
     let unit = setup.engine.units.first()?;
     Some(format!(
         "{title} has a runtime {name} in {path} already, which stays as it is, but {fault}. Then run \
@@ -173,7 +173,7 @@ pub(super) fn ends_containers(engine: &Engine, units: &[String], path: &Path, be
     if units.is_empty() || engine.restart != Some(RestartEffect::EndsContainers) || keeps_containers(before) {
         return None;
     }
-    let (title, path, units) = (&engine.title, path.display(), all_of(&strs(units)));
+    let (title, path, units) = (&engine.title, quoted_path(path), all_of(&strs(units)));
     Some(format!(
         "{title} restarts ({units}), and its running containers end: those without a restart policy stay down. \
          `\"live-restore\": true` in {path} keeps them running"
@@ -197,7 +197,7 @@ fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<
     let lacks = |spec: &CdiSpecification| spec.devices.is_empty() || !spec.devices.is_subset(&found);
     let mut all = containers.host.specifications.iter().filter(|_| engine.needs_cdi(version));
     let (path, spec) = all.find(|(_, spec)| engine.refuses(version, spec.cdi) && lacks(spec))?;
-    let (title, path, cdi) = (&engine.title, path.display(), spec.cdi);
+    let (title, path, cdi) = (&engine.title, quoted_path(path), spec.cdi);
     let first = match engine.reads(cdi) {
         Some(first) => format!("{title} {first} is the first version that reads it"),
         None => format!("no version of {title} that gpusetup knows reads it"),
@@ -251,7 +251,7 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
 
 /// The warning that the toolkit's configuration cannot name CRI-O's runc or crun, because it is no plain file.
 fn unwritten_low_level(containers: &Containers) -> Option<String> {
-    let program = containers.host.runtime_outside_path.as_ref().filter(|_| containers.is_kept)?.display();
+    let program = quoted_path(containers.host.runtime_outside_path.as_ref().filter(|_| containers.is_kept)?);
     let path = &containers.toolkit.low_level.as_ref()?.config;
     let why = containers.host.file(Path::new(path)).err()?;
     Some(format!(
@@ -302,7 +302,7 @@ fn old_sources(containers: &Containers) -> Option<String> {
     if old.is_empty() {
         return None;
     }
-    let files: Vec<_> = old.iter().map(|path| path.display().to_string()).collect();
+    let files: Vec<_> = old.iter().map(|path| quoted_path(path)).collect();
     let files = all_of(&strs(&files));
     Some(format!(
         "{files}: a source of an older generation of the toolkit. If apt says \"Conflicting values set for option Signed-By\", remove it"

@@ -9,7 +9,7 @@ use crate::host::{
 use crate::operation::Run;
 use crate::plan::Act;
 use crate::resolve::{ContainerRequest, KnownHost, Request};
-use crate::text::{hidden_in_lines, line_and_column};
+use crate::text::{hidden_in_lines, line_and_column, quoted_path};
 use crate::version::AddOnVersion;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -171,7 +171,7 @@ impl<'a> Containers<'a> {
             let why = format!(
                 "it starts {} with {option}, beside which settings in {} are refused or not read",
                 setup.engine.title,
-                main.display()
+                quoted_path(&main)
             );
             return Some(Err(BrokenFile { path, why, line: None }));
         }
@@ -325,7 +325,7 @@ fn not_read(setup: &EngineSetup, main: &Path) -> Option<Result<FileEdit, BrokenF
     let (title, since) = (&setup.engine.title, setup.engine.drop_in_since?);
     let why = format!(
         "{title} before {since} takes the whole section of its plugin cri from it, and ignores that of {}: move the section there",
-        main.display()
+        quoted_path(main)
     );
     Some(Err(BrokenFile { path: path.to_owned(), why, line: None }))
 }
