@@ -94,6 +94,19 @@ pub const CASES: &[Case] = &[
          echo /etc/gone.conf >/root/gone/DEBIAN/conffiles; dpkg-deb -b /root/gone /root/gone.deb >&2
          dpkg -i /root/gone.deb >&2; dpkg -r gone >&2; dpkg-query -W -f '${Status}' gone | grep config-files",
     ),
+    // GS608: what was not read.
+    sick(
+        "a configuration that is too long to be one",
+        "truncate -s 2M /etc/modprobe.d/own.conf",
+        &["GS608 warn"],
+        "GS608: sudo ls -lS /etc/modprobe.d/own.conf",
+    ),
+    twin(
+        "a long configuration, and many lists of files",
+        &["GS608"],
+        "yes '# nothing' | head -c 1000000 >/etc/modprobe.d/own.conf
+         for n in $(seq 2000); do echo /nothing >/var/lib/dpkg/info/nothing-$n.list; done",
+    ),
     // GS104: every kernel's module.
     sick(
         "the module is gone from under the running kernel",
