@@ -129,9 +129,16 @@ fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Pro
             Some(problem("plan changes nothing: it is a dry run already".to_owned())?.attempt(again(words, typed, "")))
         }
         (Some("apply"), "--dry-run" | "-n") => Some(dry_apply(typed, words)),
+        (Some("facts" | "plan" | "apply"), _) if Path::new(typed).is_dir() => {
+            Some(problem(format!("{typed} is a directory: a tree of a host is named with --root"))?.attempt(again(
+                words,
+                typed,
+                &format!("--root {}", quoted(typed)),
+            )))
+        }
         (Some("plan" | "apply"), _) if !typed.starts_with('-') => {
             let sentence = format!("unexpected `{typed}`: GPUs are named with --gpu, frameworks with --for");
-            Some(problem(sentence)?.attempt(again(words, typed, &format!("--gpu {typed}"))))
+            Some(problem(sentence)?.attempt(again(words, typed, &format!("--gpu {}", quoted(typed)))))
         }
         (Some("explain"), _) if typed.starts_with("--") => Some(
             problem(format!("explain has no option {typed}"))?

@@ -274,3 +274,14 @@ fn a_file_that_is_no_lock_file_and_a_guide_of_another_release_are_named() {
         "{warnings}"
     );
 }
+
+#[test]
+fn a_directory_is_a_tree_of_a_host() {
+    let tree = Tree::debian_12();
+    let folder = tree.path().to_str().expect("text");
+    for command in ["facts", "plan", "doctor"] {
+        let refused = run(&[command, folder]);
+        let right = format!("gpusetup {command} --root {folder}");
+        assert!(refused.code == 2 && refused.err.contains(&right), "{command}: {}: {}", refused.code, refused.err);
+    }
+}
