@@ -160,9 +160,15 @@ pub fn c_library_version(text: &str) -> Option<(u32, u32)> {
 
 fn section<'a>(data: impl ReadRef<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let data = Bounded(data);
-    let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
-    let (_, section) = sections.section_by_name(ENDIAN, name)?;
-    section.data(ENDIAN, data).ok()
+    let header = Header::parse(data).ok()?;
+    let sections = header.section_headers(ENDIAN, data).ok()?;
+    // Read at once and compared in place: each of a hundred thousand names could have kilobytes.
+    let names = sections.get(header.shstrndx(ENDIAN, data).ok()? as usize)?.data(ENDIAN, data).ok()?;
+    let is_named = |section: &&<Header as FileHeader>::SectionHeader| {
+        let rest = names.get(section.sh_name(ENDIAN) as usize..).and_then(|rest| rest.strip_prefix(name));
+        rest.is_some_and(|rest| rest.first() == Some(&0))
+    };
+    sections.iter().find(is_named)?.data(ENDIAN, data).ok()
 }
 
 #[cfg(test)]

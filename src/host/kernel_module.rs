@@ -61,10 +61,8 @@ fn info(reader: &mut Reader, directory: &Path, release: &str) -> Option<(Option<
     let recorded = dkms_version(reader, release);
     if recorded.is_none() {
         let path = place.join(main);
-        reader.miss(
-            format!("the version of the nvidia module of {release}"),
-            format_args!("{} is compressed", path.display()),
-        );
+        let why = if main.ends_with(".ko") { "names no version" } else { "is compressed" };
+        reader.miss(format!("the version of the nvidia module of {release}"), format_args!("{} {why}", path.display()));
     }
     Some((recorded, license))
 }

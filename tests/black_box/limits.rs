@@ -380,3 +380,53 @@ fn files_of_strangers_are_refused_before_they_are_read_into_memory() {
     let facts = run(&["plan", "--facts", name], None);
     assert!(facts.err.contains("longer than"), "{}", facts.err);
 }
+
+/// Has so many kernels' modules, and their images, at links to two places.
+fn kernels(tree: &Tree, number: usize) {
+    for n in 0..number {
+        let release = format!("6.1.0-{}-amd64", n + 30);
+        tree.write(&format!("lib/modules/{release}/modules.builtin"), "");
+        tree.link(&format!("lib/modules/{release}/updates"), "/opt/modules");
+        tree.link(&format!("boot/initrd.img-{release}"), "/opt/image");
+    }
+}
+
+fn write(tree: &Tree, path: &str, bytes: &[u8]) {
+    let path = tree.path().join(path);
+    fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| fs::write(path, bytes)).expect("written");
+}
+
+/// An ELF file of so many sections, each with another part of a long name.
+fn of_long_names(sections: usize) -> Vec<u8> {
+    const LONG: usize = 4096;
+    const SHARED_BY: usize = 600;
+    let names = [&[b'A'; LONG - 1][..], b"\0"].concat().repeat(sections / SHARED_BY + 2);
+    let names_at = 64 + 64 * sections as u64;
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x3e\0\x01\0\0\0".to_vec();
+    file.extend([0, 0, 64_u64].map(u64::to_le_bytes).concat());
+    file.extend(0_u32.to_le_bytes());
+    file.extend([64_u16, 0, 0, 64, 0, 1].map(u16::to_le_bytes).concat());
+    for n in 0..sections {
+        let (kind, at, size) = match n {
+            0 => (0, 0, sections as u64),
+            1 => (3, names_at, names.len() as u64),
+            _ => (1, names_at, 16),
+        };
+        let name = if n == 0 { 0 } else { n / SHARED_BY * LONG + 1 + n % SHARED_BY };
+        file.extend([name as u32, kind].map(u32::to_le_bytes).concat());
+        file.extend([0, 0, at, size, 0, 1, 0].map(u64::to_le_bytes).concat());
+    }
+    file.extend(names);
+    file
+}
+
+#[test]
+fn names_of_sections_are_not_kept() {
+    let tree = host();
+    let file = of_long_names(1 << 18);
+    kernels(&tree, 10);
+    write(&tree, "opt/modules/nvidia.ko", &file);
+    write(&tree, "usr/lib/x86_64-linux-gnu/libc.so.6", &file);
+    let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
+    assert!(said.contains("nvidia.ko names no version") && said.contains("has no version banner"), "{said}");
+}
