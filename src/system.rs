@@ -279,13 +279,12 @@ impl System {
             }
             if names.len() > limits::MAX_NAMES || bytes > limits::MAX_NAME_BYTES.min(room) {
                 let limit = if bytes > room { Limit::Whole } else { Limit::File };
+                // They were read, and many links may lead to them.
+                self.spend_names(directory, bytes);
                 return Err(self.refused(directory, format!("it has more than {} names", names.len() - 1), limit));
             }
         }
-        // What /proc has of a busy server is no stranger's.
-        if !self.is_live() {
-            self.spend(directory, bytes as u64);
-        }
+        self.spend_names(directory, bytes);
         names.sort();
         Ok(names)
     }

@@ -158,6 +158,14 @@ impl System {
         }
     }
 
+    /// The names of a folder were read, which have so many bytes.
+    pub(super) fn spend_names(&self, folder: &Path, bytes: usize) {
+        // What /proc has of a busy server is no stranger's.
+        if !self.is_live() {
+            self.spend(folder, bytes as u64);
+        }
+    }
+
     /// Refuses a file that is larger than `room`, where one of its kind may have `most` bytes.
     pub(super) fn too_large(&self, path: &Path, most: u64, room: u64) -> io::Error {
         match self.look.as_ref().filter(|_| room < most) {
@@ -275,6 +283,7 @@ mod tests {
         (0..100).for_each(|n| drop(File::create(dir.path().join(format!("{long}{n}"))).expect("made")));
         let listed = (0..count).filter(|_| system.list("/").is_ok()).count();
         assert!(listed < count && system.left_out().len() == 1, "{listed} of {count}");
+        assert_eq!(system.room(u64::MAX), 0, "those that were refused were read, too");
     }
 
     #[test]
