@@ -222,9 +222,10 @@ impl System {
     pub fn read_up_to(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         let path = path.as_ref();
         let (file, room) = (self.open(path)?, self.room(most));
+        let length = file.metadata()?.len();
         // A longer file is not read at all. The files of /proc have no length before they are read.
-        let read = if room == 0 || file.metadata()?.len() > room { None } else { input::limited(file, room)? };
-        let bytes = read.ok_or_else(|| self.too_large(path, most, room))?;
+        let read = if room == 0 || length > room { None } else { input::limited(file, room)? };
+        let bytes = read.ok_or_else(|| self.too_large(path, length, most))?;
         self.spend(path, bytes.len() as u64);
         Ok(bytes)
     }
@@ -281,7 +282,8 @@ impl System {
                 let limit = if bytes > room { Limit::Whole } else { Limit::File };
                 // They were read, and many links may lead to them.
                 self.spend_names(directory, bytes);
-                return Err(self.refused(directory, format!("it has more than {} names", names.len() - 1), limit));
+                let why = format!("it has more than {} names", names.len() - 1);
+                return Err(self.refused(directory, why, Some(limit)));
             }
         }
         self.spend_names(directory, bytes);
@@ -331,7 +333,7 @@ impl System {
             FileType::Symlink => Node::Link { target: beneath::target(place.as_fd())? },
             FileType::Directory => Node::Directory,
             FileType::RegularFile if self.look.is_some() && stat.st_size as u64 > limits::MAX_SUMMED => {
-                return Err(self.too_large(path.as_ref(), limits::MAX_SUMMED, limits::MAX_SUMMED));
+                return Err(self.too_large(path.as_ref(), stat.st_size as u64, limits::MAX_SUMMED));
             }
             FileType::RegularFile => Node::File {
                 sha256: digest_of_file(File::from(beneath::reopen(place.as_fd(), OFlags::RDONLY)?))?,

@@ -4,7 +4,7 @@
 use crate::paths::{LOADER_PATH, PROFILE};
 use crate::system::System;
 use crate::system::limits::{MAX_HOME, MAX_LOOK, MAX_RECORD};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -156,27 +156,38 @@ impl PathFiles {
         folders.iter().for_each(|folder| all.add_module_files(on, folder));
         all.add_units(on);
         let mut rest = MAX_LOOK;
-        for (home, uid) in homes(on) {
-            let people = &on.apart(MAX_HOME.min(rest));
+        for (home, users) in all.homes(on) {
+            if rest < MAX_HOME || all.left.len() > MAX_LEFT_IN_ALL {
+                all.pass_over(
+                    on,
+                    &home,
+                    "the homes before it have too many files for it and those after it to be looked into",
+                );
+                break;
+            }
+            let people = &on.at_home();
             if people.canonical(&home).ok().as_ref() != Some(&home) {
                 // A link leads to a place that others may have chosen.
                 continue;
             }
-            match people.metadata(&home).map(|meta| meta.uid()) {
-                Ok(owner) if owner == uid || owner == 0 => {}
-                _ => continue,
-            }
-            all.add(people, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
-            ONLY_READ.iter().for_each(|name| all.add(people, &home.join(name), uid, true, None));
+            // Read once, however many users have it: as its owner's, or the first one's if root owns it.
+            let owner = people.metadata(&home).map(|meta| meta.uid()).ok();
+            let owner = owner.and_then(|uid| if uid == 0 { users.first().copied() } else { users.get(&uid).copied() });
+            let Some(uid) = owner else { continue };
+            let mut found = Self::default();
+            found.add(people, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
+            ONLY_READ.iter().for_each(|name| found.add(people, &home.join(name), uid, true, None));
             for (folder, ending) in FOLDERS_OF_HOME {
                 let folder = home.join(folder);
                 // A link leads to a place that the user may have chosen.
                 let is_own = people.canonical(&folder).is_ok_and(|path| path == folder);
                 let files = files_in(people, &folder, ending).into_iter().filter(|_| is_own);
-                files.for_each(|path| all.add(people, &path, uid, true, None));
+                files.for_each(|path| found.add(people, &path, uid, true, None));
             }
-            people.left_out().iter().for_each(|one| on.leave_out(&one.path, &one.why));
+            people.left_out().iter().take(MAX_NAMED_OF_HOME).for_each(|one| on.pass_over(&one.path, &one.why));
             rest -= people.spent();
+            all.read.extend(found.read);
+            all.left.extend(found.left);
         }
         let new = |said: &String| !all.left.contains(said);
         let left_out = on.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
@@ -215,14 +226,42 @@ impl PathFiles {
         let shown = path.display();
         match on.editable(path) {
             Ok(Ok(None)) => {}
-            Ok(Ok(Some(file))) if file.uid != owner => self.left.push(format!("{shown} belongs to another user")),
+            Ok(Ok(Some(file))) if file.uid != owner => self.leave(format!("{shown} belongs to another user")),
             Ok(Ok(Some(file))) => {
                 let (path, text) = (path.to_owned(), file.text);
                 self.read.push(PathFile { path, owner, text, syntax, is_private });
             }
-            Ok(Err(why)) => self.left.push(why),
-            Err(e) => self.left.push(format!("{shown}: {e}")),
+            Ok(Err(why)) => self.leave(why),
+            Err(e) => self.leave(format!("{shown}: {e}")),
         }
+    }
+
+    /// Says why a file was not read: of the system, or of one home, the first ones.
+    fn leave(&mut self, said: String) {
+        match self.left.len() {
+            MAX_LEFT => self.left.push("and more files beside it".to_owned()),
+            number if number < MAX_LEFT => self.left.push(said),
+            _ => {}
+        }
+    }
+
+    fn pass_over(&mut self, on: &System, path: &Path, why: &str) {
+        on.pass_over(path, why);
+        self.left.push(format!("{}: {why}", path.display()));
+    }
+
+    /// The homes of root and of people, with their users, by `/etc/passwd`.
+    fn homes(&mut self, on: &System) -> BTreeMap<PathBuf, BTreeSet<u32>> {
+        let text = on.read_text_up_to("/etc/passwd", MAX_RECORD).ok().flatten().unwrap_or_default();
+        let (mut homes, mut lines) = (BTreeMap::<_, BTreeSet<_>>::new(), text.lines());
+        for (home, uid) in lines.by_ref().filter_map(home).take(MAX_HOMES) {
+            homes.entry(home).or_default().insert(uid);
+        }
+        if lines.any(|line| home(line).is_some()) {
+            let why = format!("the homes of its first {MAX_HOMES} people were looked into, and no others");
+            self.pass_over(on, Path::new("/etc/passwd"), &why);
+        }
+        homes
     }
 }
 
@@ -232,24 +271,21 @@ fn files_in(on: &System, folder: &Path, ending: &str) -> Vec<PathBuf> {
     names.map(|name| folder.join(name)).collect()
 }
 
+/// How many files that were not read are named of the system, or of one home.
+const MAX_LEFT: usize = 20;
+/// The same of all homes.
+const MAX_LEFT_IN_ALL: usize = 2000;
+/// How many that were too large are named of one home where the whole host is spoken of.
+const MAX_NAMED_OF_HOME: usize = 2;
 /// How many homes are looked into. On hosts with more people, most of them are in a directory service.
 const MAX_HOMES: usize = 1000;
 
-/// The homes of root and of people, with their owners, by `/etc/passwd`.
-fn homes(on: &System) -> BTreeSet<(PathBuf, u32)> {
-    let text = on.read_text_up_to("/etc/passwd", MAX_RECORD).ok().flatten().unwrap_or_default();
-    let home = |line: &str| {
-        let fields: Vec<_> = line.split(':').collect();
-        let (uid, home) = (fields.get(2)?.parse().ok()?, PathBuf::from(fields.get(5)?));
-        let is_persons = uid == 0 || OF_PEOPLE.contains(&uid);
-        (is_persons && home.is_absolute() && home.parent().is_some()).then_some((home, uid))
-    };
-    let (mut homes, mut lines) = (BTreeSet::new(), text.lines());
-    homes.extend(lines.by_ref().filter_map(home).take(MAX_HOMES));
-    if lines.any(|line| home(line).is_some()) {
-        on.leave_out("/etc/passwd", &format!("it has more than {MAX_HOMES} people"));
-    }
-    homes
+/// The home in a line of `/etc/passwd`, and its user, if that is root or a person.
+fn home(line: &str) -> Option<(PathBuf, u32)> {
+    let mut fields = line.split(':').skip(2);
+    let (uid, home) = (fields.next()?.parse().ok()?, PathBuf::from(fields.nth(2)?));
+    let is_persons = uid == 0 || OF_PEOPLE.contains(&uid);
+    (is_persons && home.is_absolute() && home.parent().is_some()).then_some((home, uid))
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ pub fn add_left_out(missed: &mut Vec<Unreadable>, system: &System) {
     for LeftOut { path, why, limit } in system.left_out() {
         let what = path.display().to_string();
         match missed.iter_mut().find(|one| one.what == what || one.why.starts_with(&what)) {
-            Some(one) => one.limit = Some(limit),
-            None => missed.push(Unreadable { what, why, missing: None, limit: Some(limit) }),
+            Some(one) => one.limit = limit,
+            None => missed.push(Unreadable { what, why, missing: None, limit }),
         }
     }
 }

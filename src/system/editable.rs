@@ -29,7 +29,12 @@ impl System {
     /// If the file cannot be read.
     pub fn editable(&self, path: &Path) -> io::Result<Result<Option<Editable>, String>> {
         let shown = path.display();
+        let room = self.room(MAX_CONFIG);
+        if room == 0 {
+            return Ok(Err(format!("{shown}: {}", self.too_large(path, 0, MAX_CONFIG))));
+        }
         if let Some(target) = self.link_target(path) {
+            self.spend(path, 0);
             return Ok(Err(format!("{shown} is a link to {}", target.display())));
         }
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Ok(None)) };
@@ -40,11 +45,11 @@ impl System {
         };
         let meta = file.metadata()?;
         if meta.nlink() > 1 {
+            self.spend(path, 0);
             return Ok(Err(format!("{shown} has a second name")));
         }
-        let room = self.room(MAX_CONFIG);
         if meta.len() > room {
-            return Ok(Err(format!("{shown}: {}", self.too_large(path, MAX_CONFIG, room))));
+            return Ok(Err(format!("{shown}: {}", self.too_large(path, meta.len(), MAX_CONFIG))));
         }
         self.spend(path, meta.len());
         Ok(match whole(file)? {

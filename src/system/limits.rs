@@ -52,7 +52,7 @@ const LEAST_COST: u64 = 1 << 10;
 const LEAST_COST_IN_SYS: u64 = 64;
 /// Bytes of a file whose checksum a look takes: plans name the state of small files only.
 pub const MAX_SUMMED: u64 = 256 << 20;
-/// How many files that were left out a look names.
+/// How many files that were left out a look names, because of each limit.
 pub const MAX_NAMED: usize = 20;
 
 /// The limit that kept something from being read.
@@ -73,8 +73,8 @@ pub struct LeftOut {
     pub path: PathBuf,
     /// Which limit it exceeds, in words.
     pub why: String,
-    /// Which limit it exceeds.
-    pub limit: Limit,
+    /// Which limit it exceeds; none for somebody's own file, which matters to few.
+    pub limit: Option<Limit>,
 }
 
 /// What is left of a look's budget, and what it left out.
@@ -82,12 +82,14 @@ pub struct LeftOut {
 pub(super) struct Look {
     most: u64,
     left: AtomicU64,
+    /// Whether it is one of a home, whose files others wrote on a live host, too.
+    is_of_home: bool,
     left_out: Mutex<Vec<LeftOut>>,
 }
 
 impl Look {
-    fn of(most: u64) -> Arc<Self> {
-        Arc::new(Self { most, left: AtomicU64::new(most), left_out: Mutex::default() })
+    fn of(most: u64, is_of_home: bool) -> Arc<Self> {
+        Arc::new(Self { most, left: AtomicU64::new(most), is_of_home, left_out: Mutex::default() })
     }
 
     fn spend(&self, bytes: u64) {
@@ -96,11 +98,11 @@ impl Look {
         let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
     }
 
-    /// Keeps the first ones, and each way in which something was left out.
-    fn note(&self, path: &Path, why: &io::Error, limit: Limit) {
+    /// Keeps the first ones of each limit: none hides the others.
+    fn note(&self, path: &Path, why: &io::Error, limit: Option<Limit>) {
         let mut all = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new_limit = || !all.iter().any(|one| one.limit == limit);
-        if all.len() < MAX_NAMED && !all.iter().any(|one| one.path == path) || is_new_limit() {
+        let same: Vec<_> = all.iter().filter(|one| one.limit == limit).collect();
+        if same.len() < MAX_NAMED && !same.iter().any(|one| one.path == path) {
             all.push(LeftOut { path: path.to_owned(), why: why.to_string(), limit });
         }
     }
@@ -110,13 +112,13 @@ impl System {
     /// The same host for a look, which reads [`MAX_LOOK`] bytes in all. A look within a look shares its budget.
     pub fn looked_at(&self) -> Self {
         let most = if self.is_live() { MAX_LOOK_HERE } else { MAX_LOOK };
-        Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most))), ..self.clone() }
+        Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most, false))), ..self.clone() }
     }
 
-    /// The same look for files that somebody other than root wrote: it has a budget of its own, of so many bytes, and uses up no
-    /// other.
-    pub fn apart(&self, most: u64) -> Self {
-        Self { look: self.look.as_ref().map(|_| Look::of(most)), ..self.clone() }
+    /// The same look for a home, whose files somebody other than root wrote: it has a budget of its own, [`MAX_HOME`], and uses up
+    /// no other.
+    pub fn at_home(&self) -> Self {
+        Self { look: self.look.as_ref().map(|_| Look::of(MAX_HOME, true)), ..self.clone() }
     }
 
     /// How many bytes this look has read.
@@ -132,7 +134,17 @@ impl System {
 
     /// Notes that a look leaves out some of what a file or folder has.
     pub fn leave_out(&self, path: impl AsRef<Path>, why: &str) {
-        self.refused(path.as_ref(), why.to_owned(), Limit::File);
+        self.refused(path.as_ref(), why.to_owned(), Some(Limit::File));
+    }
+
+    /// The same of somebody's own files: most of what is said of the host does not depend on them.
+    pub fn pass_over(&self, path: impl AsRef<Path>, why: &str) {
+        self.refused(path.as_ref(), why.to_owned(), None);
+    }
+
+    /// Whether only root wrote what is looked at: what the kernel tells of a large machine is in many short files.
+    fn is_roots(&self) -> bool {
+        self.is_live() && !self.look.as_ref().is_some_and(|look| look.is_of_home)
     }
 
     /// How much of a file of this kind may be read now.
@@ -142,7 +154,7 @@ impl System {
 
     /// How many bytes of names a folder may have now.
     pub(super) fn room_for_names(&self) -> usize {
-        let room = if self.is_live() { u64::MAX } else { self.room(u64::MAX) };
+        let room = if self.is_roots() { u64::MAX } else { self.room(u64::MAX) };
         usize::try_from(room).unwrap_or(usize::MAX)
     }
 
@@ -153,34 +165,35 @@ impl System {
             false => LEAST_COST,
         };
         if let Some(look) = &self.look {
-            // What the kernel tells of a large machine is in many short files.
-            look.spend(if self.is_live() { bytes } else { bytes.max(least) });
+            look.spend(if self.is_roots() { bytes } else { bytes.max(least) });
         }
     }
 
     /// The names of a folder were read, which have so many bytes.
     pub(super) fn spend_names(&self, folder: &Path, bytes: usize) {
         // What /proc has of a busy server is no stranger's.
-        if !self.is_live() {
+        if !self.is_roots() {
             self.spend(folder, bytes as u64);
         }
     }
 
-    /// Refuses a file that is larger than `room`, where one of its kind may have `most` bytes.
-    pub(super) fn too_large(&self, path: &Path, most: u64, room: u64) -> io::Error {
-        match self.look.as_ref().filter(|_| room < most) {
+    /// Refuses a file of this length, where one of its kind may have `most` bytes.
+    pub(super) fn too_large(&self, path: &Path, length: u64, most: u64) -> io::Error {
+        let (why, limit) = match self.look.as_ref().filter(|_| length <= most && self.room(most) < most) {
+            Some(look) if look.is_of_home && length > look.most => {
+                (format!("it is larger than {}, the limit for a home", size(look.most)), Limit::File)
+            }
             Some(look) => {
-                let why = format!("what was read before it has {}, the limit", size(look.most));
-                self.refused(path, why, Limit::Whole)
+                let why = format!("with what was read before it, it has more than {}, the limit", size(look.most));
+                (why, Limit::Whole)
             }
-            None => {
-                self.refused(path, format!("it is larger than {}, the limit for such a file", size(most)), Limit::File)
-            }
-        }
+            None => (format!("it is larger than {}, the limit for such a file", size(most)), Limit::File),
+        };
+        self.refused(path, why, Some(limit))
     }
 
     /// Refuses a file or folder because of a limit, and notes that.
-    pub(super) fn refused(&self, path: &Path, why: String, limit: Limit) -> io::Error {
+    pub(super) fn refused(&self, path: &Path, why: String, limit: Option<Limit>) -> io::Error {
         let why = io::Error::new(io::ErrorKind::FileTooLarge, why);
         if let Some(look) = &self.look {
             look.note(path, &why, limit);
@@ -257,11 +270,44 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("small"), "x").expect("written");
         let system = System::at(dir.path()).looked_at();
-        let people = system.apart(MAX_HOME);
+        let people = system.at_home();
         let read = (0..MAX_HOME / LEAST_COST + 10).filter(|_| people.read("/small").is_ok()).count() as u64;
         assert_eq!((read, people.left_out().len()), (MAX_HOME / LEAST_COST, 1));
         assert_eq!(people.spent(), MAX_HOME);
         assert!(system.read("/small").is_ok() && system.left_out().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_larger_than_a_home_may_be_says_so() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        File::create(dir.path().join("large")).and_then(|file| file.set_len(MAX_HOME + 1)).expect("a sparse file");
+        let home = System::at(dir.path()).looked_at().at_home();
+        let why = home.read("/large").expect_err("too large").to_string();
+        assert_eq!(why, "it is larger than 256 KiB, the limit for a home");
+        home.spend(Path::new("/"), 1);
+        File::create(dir.path().join("large")).and_then(|file| file.set_len(MAX_HOME)).expect("a sparse file");
+        let why = home.read("/large").expect_err("not much is left").to_string();
+        assert_eq!(why, "with what was read before it, it has more than 256 KiB, the limit");
+    }
+
+    #[test]
+    fn what_people_wrote_has_its_price_on_a_live_host_too() {
+        let system = System::live().looked_at();
+        let home = system.at_home();
+        for on in [&system, &home] {
+            on.spend(Path::new("/home/ann/empty"), 0);
+            on.spend_names(Path::new("/home/ann"), 5000);
+        }
+        assert_eq!((system.spent(), home.spent()), (0, LEAST_COST + 5000));
+    }
+
+    #[test]
+    fn none_of_what_is_left_out_hides_another_limit() {
+        let system = System::at("/nonexistent").looked_at();
+        (0..100).for_each(|n| system.pass_over(format!("/home/{n}"), "large"));
+        (0..100).for_each(|n| system.leave_out(format!("/etc/{n}"), "large"));
+        let of = |limit| system.left_out().iter().filter(|one| one.limit == limit).count();
+        assert_eq!((of(None), of(Some(Limit::File)), of(Some(Limit::Whole))), (MAX_NAMED, MAX_NAMED, 0));
     }
 
     #[test]

@@ -430,3 +430,51 @@ fn names_of_sections_are_not_kept() {
     let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
     assert!(said.contains("nvidia.ko names no version") && said.contains("has no version banner"), "{said}");
 }
+
+/// What GS608 says of a tree, and what standard error does.
+fn unread(tree: &Tree) -> (String, String) {
+    let ran = on(tree, &["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&ran.out).expect("a report");
+    let checks = report["checks"].as_array().expect("checks").iter();
+    (checks.filter(|one| one["id"] == "GS608").map(Value::to_string).collect(), ran.err)
+}
+
+/// A host whose default toolkit gpusetup set, so that homes are searched for others.
+fn host_with_toolkit() -> Tree {
+    let tree = host();
+    tree.write("usr/local/cuda-12.4/bin/nvcc", "");
+    tree.write("usr/local/cuda-12.4/version.json", r#"{"cuda": {"version": "12.4.1"}}"#);
+    tree.link("usr/local/cuda", "cuda-12.4");
+    tree.write("etc/profile.d/gpusetup-cuda.sh", "");
+    tree.write("etc/ld.so.conf.d/gpusetup-cuda.conf", "");
+    tree
+}
+
+#[test]
+fn a_home_of_many_users_and_files_is_read_once() {
+    let tree = host_with_toolkit();
+    let users: String = (0..1000).map(|n| format!("u{n}:x:{}:1::/home/all:/bin/sh\n", 1000 + n)).collect();
+    let user = rustix::process::geteuid().as_raw();
+    tree.write("etc/passwd", &format!("{users}me:x:{user}:1::/home/all:/bin/sh\n"));
+    (0..7000).for_each(|n| tree.write(&format!("home/all/.config/fish/conf.d/{n}.fish"), ""));
+    LOOKS.iter().for_each(|look| drop(on(&tree, look)));
+    let ran = on(&tree, &["uninstall", "--all", "--dry-run"]);
+    assert!(ran.out.len() + ran.err.len() < 100_000, "{}", ran.out.len() + ran.err.len());
+}
+
+#[test]
+fn large_homes_and_many_people_are_no_finding() {
+    let tree = host_with_toolkit();
+    let user = rustix::process::geteuid().as_raw();
+    let people: String = (0..1500).map(|n| format!("u{n}:x:{}:1::/home/{n}:/bin/sh\n", 1000 + n)).collect();
+    tree.write("etc/passwd", &format!("ann:x:{user}:1::/home/ann:/bin/sh\n{people}"));
+    tree.write("home/ann/.bashrc", &"#\n".repeat(150 << 10));
+    let (said, error) = unread(&tree);
+    assert!(said.contains("\"pass\""), "{said}");
+    assert!(error.contains("not read: /etc/passwd") && error.contains("nor 1 file more"), "{error}");
+    tree.write("var/lib/dpkg/status", "");
+    let removed = on(&tree, &["uninstall", "--cuda", "12.4", "--dry-run"]);
+    let words = removed.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let why = "/home/ann/.bashrc: it is larger than 256 KiB, the limit for a home";
+    assert!(words.contains(why) && words.contains("its first 1000 people"), "{words} {}", removed.err);
+}
