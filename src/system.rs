@@ -27,6 +27,7 @@ mod program;
 mod summed;
 pub mod trust;
 mod usage;
+mod work;
 
 pub use cores::{cores, in_parallel, on_all_cores};
 pub use directory::Directory;
@@ -35,6 +36,7 @@ pub use program::{
     Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, own_program, process_name,
 };
 pub use summed::{LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, copy_summed, digest, digest_of_file, digest_on};
+pub use work::{Metered, Price};
 
 use limits::Limit;
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
@@ -336,7 +338,7 @@ impl System {
                 return Err(self.too_large(path.as_ref(), stat.st_size as u64, limits::MAX_SUMMED));
             }
             FileType::RegularFile => Node::File {
-                sha256: digest_of_file(File::from(beneath::reopen(place.as_fd(), OFlags::RDONLY)?))?,
+                sha256: self.sum_of(path.as_ref(), File::from(beneath::reopen(place.as_fd(), OFlags::RDONLY)?))?,
                 mode: stat.st_mode & 0o7777,
                 uid: stat.st_uid,
                 gid: stat.st_gid,

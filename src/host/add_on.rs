@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::{AddOnFiles, LibraryFile, Origin, Toolkit, elf};
 use crate::compat::AddOn;
 use crate::packages::upstream;
-use crate::system::{System, digest_of_file};
+use crate::system::System;
 use crate::version::AddOnVersion;
 use object::ReadCache;
 use std::collections::BTreeMap;
@@ -160,15 +160,7 @@ fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<Libra
         let path = directory.join(&file.name);
         let what = format!("the bytes of {}", path.display());
         let Some(inode) = reader.metadata(&path).map(|meta| (meta.dev(), meta.ino())) else { continue };
-        let mut sum = || {
-            reader.open(&what, &path).and_then(|f| match digest_of_file(f) {
-                Ok(sum) => Some(sum),
-                Err(e) => {
-                    reader.miss(&what, e);
-                    None
-                }
-            })
-        };
+        let mut sum = || reader.system.sum(&path).map_err(|e| reader.miss(&what, e)).ok();
         file.sha256 = summed.entry(inode).or_insert_with(&mut sum).clone();
     }
     files
@@ -185,7 +177,7 @@ fn file(reader: &mut Reader, directory: &Path, name: String) -> LibraryFile {
 
 /// The SONAME of the library at `path`, links followed; none for anything else.
 pub fn soname(system: &System, path: &Path) -> Option<String> {
-    elf::soname(&ReadCache::new(system.open(path).ok()?))
+    elf::soname(&ReadCache::new(system.open_metered(path).ok()?))
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@
 use super::elf::{ModuleInfo, module_info};
 use super::reader::Reader;
 use crate::compat::ModuleFlavour;
+use crate::system::Price;
+use crate::system::limits::DECODER_MEMORY;
 use crate::version::DriverVersion;
 use liblzma::read::XzDecoder;
+use liblzma::stream::Stream;
 use object::ReadCache;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -98,8 +101,12 @@ fn read(reader: &mut Reader, path: &Path, large: bool) -> Option<ModuleInfo> {
         return module_info(&ReadCache::new(reader.open(what, path)?));
     }
     if name.ends_with(".ko.xz") && !large {
+        let mut packed = reader.open(what, path)?;
+        packed.price = Price::XZ.packed;
+        let unpacked = XzDecoder::new_stream(packed, Stream::new_stream_decoder(DECODER_MEMORY, 0).ok()?);
+        let unpacked = reader.system.metered(path, Price::XZ.unpacked, unpacked);
         let mut bytes = Vec::new();
-        XzDecoder::new(reader.open(what, path)?).take(UNPACKED).read_to_end(&mut bytes).ok()?;
+        unpacked.take(UNPACKED).read_to_end(&mut bytes).ok()?;
         return module_info(&*bytes);
     }
     None

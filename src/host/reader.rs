@@ -3,7 +3,7 @@
 
 use super::{Missing, Unreadable};
 use crate::system::limits::{LeftOut, MAX_CONFIG};
-use crate::system::{System, is_absent};
+use crate::system::{Metered, System, is_absent};
 use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
 
     /// The first `limit` bytes of a file that may be long, as text.
     pub fn head(&mut self, what: &str, path: impl AsRef<Path>, limit: u64) -> Option<String> {
-        let read = self.system.open(path.as_ref()).and_then(|file| {
+        let read = self.system.open_metered(path.as_ref()).and_then(|file| {
             let mut bytes = Vec::new();
             file.take(limit).read_to_end(&mut bytes)?;
             Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -102,9 +102,9 @@ impl<'a> Reader<'a> {
         self.kept(what, path.as_ref(), read)
     }
 
-    /// Opens a file.
-    pub fn open(&mut self, what: &str, path: impl AsRef<Path>) -> Option<File> {
-        let opened = self.system.open(path.as_ref());
+    /// Opens a file to search it.
+    pub fn open(&mut self, what: &str, path: impl AsRef<Path>) -> Option<Metered<File>> {
+        let opened = self.system.open_metered(path.as_ref());
         self.kept(what, path.as_ref(), opened)
     }
 

@@ -1,7 +1,8 @@
 //! Reads long lists record by record, plain or compressed, in bounded memory, because the lists of a tree are untrusted.
 
 use super::Unknown;
-use crate::system::System;
+use crate::system::limits::DECODER_MEMORY;
+use crate::system::{Metered, Price, System};
 use crate::zst;
 use memchr::memmem::Finder;
 use std::fs::File;
@@ -13,8 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BLOCK: usize = 256 << 10;
 /// The maximum length of a record in bytes. Records of real lists have a few kilobytes.
 const LONGEST_RECORD: usize = 8 << 20;
-/// The maximum window of a decoder in bytes, enough for `xz -9` and `zstd --ultra`.
-const DECODER_MEMORY: u64 = 80 << 20;
+/// The maximum window of zstd, as a power of two: enough for `zstd --ultra`.
 const ZSTD_WINDOW: u32 = 26;
 
 /// The remaining number of bytes that may be decompressed, shared by all lists of a host.
@@ -53,10 +53,12 @@ pub fn open<'a>(system: &System, path: &Path, budget: &'a Budget) -> io::Result<
     if !file.metadata()?.is_file() {
         return Err(invalid("it is not a regular file"));
     }
-    Ok(Box::new(Counted { from: decoder(file)?, left: budget }))
+    let unpacked = Counted { from: decoder(system.metered(path, Price::OTHER.packed, file))?, left: budget };
+    // What comes out is searched, too.
+    Ok(Box::new(system.metered(path, 2, unpacked)))
 }
 
-fn decoder(file: File) -> io::Result<Box<dyn Read>> {
+fn decoder(file: Metered<File>) -> io::Result<Box<dyn Read>> {
     let mut from = BufReader::with_capacity(BLOCK, file);
     let start = from.fill_buf()?;
     Ok(if start.starts_with(b"\x04\x22\x4d\x18") {
@@ -64,6 +66,7 @@ fn decoder(file: File) -> io::Result<Box<dyn Read>> {
     } else if start.starts_with(b"\x1f\x8b") {
         Box::new(flate2::bufread::MultiGzDecoder::new(from))
     } else if start.starts_with(b"\xfd7zXZ\0") {
+        from.get_mut().price = Price::XZ.packed;
         let stream = liblzma::stream::Stream::new_stream_decoder(DECODER_MEMORY, liblzma::stream::CONCATENATED)?;
         Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream))
     } else if start.starts_with(b"\x28\xb5\x2f\xfd") {
@@ -83,14 +86,14 @@ struct Frames {
 
 /// A file, with the last bytes read from it.
 struct Tail {
-    from: BufReader<File>,
+    from: BufReader<Metered<File>>,
     /// At the end of a frame: the end mark and the checksum after it.
     last: [u8; 8],
     has_checksum: bool,
 }
 
 impl Frames {
-    fn new(from: BufReader<File>) -> Self {
+    fn new(from: BufReader<Metered<File>>) -> Self {
         // In the byte after the magic number.
         let has_checksum = from.buffer().get(4).is_some_and(|flags| flags & 4 != 0);
         Self { decoder: lz4_flex::frame::FrameDecoder::new(Tail { from, last: [1; 8], has_checksum }) }

@@ -52,6 +52,12 @@ const LEAST_COST: u64 = 1 << 10;
 const LEAST_COST_IN_SYS: u64 = 64;
 /// Bytes of a file whose checksum a look takes: plans name the state of small files only.
 pub const MAX_SUMMED: u64 = 256 << 20;
+/// How much of a tree a look goes through without keeping it: bytes that are searched, summed or unpacked, each as often as it is
+/// and at its price ([`Price`](super::Price)). Five kernels' images of 200 MB each and a gigabyte of libraries that
+/// may be copies are less. All of it as xz, the slowest, takes some eight seconds.
+pub const MAX_WORK: u64 = 4 << 30;
+/// Bytes of memory that a decoder of xz may take: `xz -9` needs 65 MiB.
+pub const DECODER_MEMORY: u64 = 80 << 20;
 /// How many files that were left out a look names, because of each limit.
 pub const MAX_NAMED: usize = 20;
 
@@ -82,14 +88,17 @@ pub struct LeftOut {
 pub(super) struct Look {
     most: u64,
     left: AtomicU64,
+    /// What is left of the work.
+    work: AtomicU64,
     /// Whether it is one of a home, whose files others wrote on a live host, too.
     is_of_home: bool,
     left_out: Mutex<Vec<LeftOut>>,
 }
 
 impl Look {
-    fn of(most: u64, is_of_home: bool) -> Arc<Self> {
-        Arc::new(Self { most, left: AtomicU64::new(most), is_of_home, left_out: Mutex::default() })
+    fn of(most: u64, work: u64, is_of_home: bool) -> Arc<Self> {
+        let (left, work) = (AtomicU64::new(most), AtomicU64::new(work));
+        Arc::new(Self { most, left, work, is_of_home, left_out: Mutex::default() })
     }
 
     fn spend(&self, bytes: u64) {
@@ -111,14 +120,14 @@ impl Look {
 impl System {
     /// The same host for a look, which reads [`MAX_LOOK`] bytes in all. A look within a look shares its budget.
     pub fn looked_at(&self) -> Self {
-        let most = if self.is_live() { MAX_LOOK_HERE } else { MAX_LOOK };
-        Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most, false))), ..self.clone() }
+        let (most, work) = if self.is_live() { (MAX_LOOK_HERE, u64::MAX) } else { (MAX_LOOK, MAX_WORK) };
+        Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most, work, false))), ..self.clone() }
     }
 
     /// The same look for a home, whose files somebody other than root wrote: it has a budget of its own, [`MAX_HOME`], and uses up
     /// no other.
     pub fn at_home(&self) -> Self {
-        Self { look: self.look.as_ref().map(|_| Look::of(MAX_HOME, true)), ..self.clone() }
+        Self { look: self.look.as_ref().map(|_| Look::of(MAX_HOME, MAX_WORK, true)), ..self.clone() }
     }
 
     /// How many bytes this look has read.
@@ -140,6 +149,13 @@ impl System {
     /// The same of somebody's own files: most of what is said of the host does not depend on them.
     pub fn pass_over(&self, path: impl AsRef<Path>, why: &str) {
         self.refused(path.as_ref(), why.to_owned(), None);
+    }
+
+    /// Takes so much off the work that is left, if that is enough.
+    pub(super) fn may_work(&self, bytes: u64) -> bool {
+        let Some(look) = self.look.as_ref().filter(|_| !self.is_live()) else { return true };
+        let less = |left: u64| left.checked_sub(bytes);
+        look.work.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Whether only root wrote what is looked at: what the kernel tells of a large machine is in many short files.

@@ -396,6 +396,12 @@ fn write(tree: &Tree, path: &str, bytes: &[u8]) {
     fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| fs::write(path, bytes)).expect("written");
 }
 
+fn xz(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    liblzma::read::XzEncoder::new(bytes, 0).read_to_end(&mut packed).expect("packed");
+    packed
+}
+
 /// An ELF file of so many sections, each with another part of a long name.
 fn of_long_names(sections: usize) -> Vec<u8> {
     const LONG: usize = 4096;
@@ -437,6 +443,47 @@ fn unread(tree: &Tree) -> (String, String) {
     let report: Value = serde_json::from_str(&ran.out).expect("a report");
     let checks = report["checks"].as_array().expect("checks").iter();
     (checks.filter(|one| one["id"] == "GS608").map(Value::to_string).collect(), ran.err)
+}
+
+#[test]
+fn what_is_unpacked_and_summed_has_one_budget() {
+    const ENOUGH: &str = "as much work as a look may take";
+    let unread_of = |tree: &Tree| on(tree, &["facts", "--json"]).json()["unreadable"].to_string();
+    let tree = host();
+    kernels(&tree, 300);
+    write(&tree, "opt/modules/nvidia.ko.zst", b"packed");
+    let module = xz(&vec![0; 9 << 20]);
+    ["peermem", "drm"].iter().for_each(|name| write(&tree, &format!("opt/modules/nvidia-{name}.ko.xz"), &module));
+    let said = unread_of(&tree);
+    assert!(said.contains(ENOUGH) && said.contains("\"limit\":\"file\""), "{said}");
+    // Sparse files, which are too small to be refused for that.
+    let tree = host();
+    for n in 0..60 {
+        let path = tree.path().join(format!("usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9.{n}.0"));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        File::create(path).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
+    }
+    let said = unread_of(&tree);
+    assert!(said.contains(ENOUGH) && said.contains("libcudnn_graph.so.9."), "{said}");
+}
+
+#[test]
+fn images_of_many_kernels_have_one_budget() {
+    let tree = host();
+    kernels(&tree, 40);
+    // A file that cannot be packed.
+    let mut image = b"070701".to_vec();
+    let size = 40 << 20;
+    image.extend([1, 0o100_644, 0, 0, 1, 0, size, 0, 0, 0, 0, 2, 0].map(|n: u32| format!("{n:08x}")).concat().bytes());
+    image.extend(b"x\0");
+    let mut last = 1_u64;
+    while image.len() < size as usize {
+        last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        image.extend((last >> 32).to_le_bytes().iter().take(4));
+    }
+    write(&tree, "opt/image", &xz(&image));
+    let (said, _) = unread(&tree);
+    assert!(said.contains("\"warn\"") && said.contains("/boot/initrd.img-"), "{said}");
 }
 
 /// A host whose default toolkit gpusetup set, so that homes are searched for others.

@@ -4,11 +4,14 @@
 //!
 //! The format: <https://docs.kernel.org/driver-api/early-userspace/buffer-format.html>.
 
+use crate::system::limits::DECODER_MEMORY;
+use crate::system::{Price, System};
 use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,8 +28,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 const LONGEST_NAME: u64 = 4096;
 /// The largest file whose text is passed to the visitor.
 const LARGEST_TEXT: u64 = 64 << 10;
-/// The memory limit of the xz decoder; `xz -9` needs 65 MiB.
-pub const DECODER_MEMORY: u64 = 80 << 20;
 /// The largest window of zstd, as a power of two: that of `zstd --long`.
 const ZSTD_WINDOW: u32 = 27;
 
@@ -42,18 +43,28 @@ pub trait Visitor {
     fn text(&mut self, name: &str, text: &str);
 }
 
-/// Reads an image to its end.
-pub fn read(image: impl Read, budget: &Budget, visitor: &mut dyn Visitor) -> io::Result<()> {
+/// Reads the image at `path` to its end.
+pub fn read(
+    system: &System,
+    path: &Path,
+    image: impl Read,
+    budget: &Budget,
+    visitor: &mut dyn Visitor,
+) -> io::Result<()> {
     let began = Instant::now();
-    let image = Metered { input: image, count: &budget.read, most: || MAX_READ, began };
+    let image = system.metered(path, Price::OTHER.packed, image);
+    let image = Limited { input: image, count: &budget.read, most: || MAX_READ, began };
     let mut input = BufReader::with_capacity(1 << 17, image);
     while let Some(kind) = next_archive(&mut input)? {
+        let price = if matches!(kind, Kind::Xz | Kind::Lzma) { Price::XZ } else { Price::OTHER };
+        input.get_mut().input.price = price.packed;
         match kind {
             Kind::Plain => archive(&mut input, visitor)?,
             packed => {
                 let unpacked = unpacked(packed, &mut input)?;
                 let most = || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed));
-                let unpacked = Metered { input: unpacked, count: &budget.unpacked, most, began };
+                let unpacked = system.metered(path, price.unpacked, unpacked);
+                let unpacked = Limited { input: unpacked, count: &budget.unpacked, most, began };
                 let mut inner = BufReader::with_capacity(1 << 17, unpacked);
                 // A compressed archive contains a sequence of plain archives.
                 while let Some(kind) = next_archive(&mut inner)? {
@@ -129,14 +140,14 @@ pub struct Budget {
 }
 
 /// A reader that fails when the budget is used up.
-struct Metered<'a, R, M> {
+struct Limited<'a, R, M> {
     input: R,
     count: &'a AtomicU64,
     most: M,
     began: Instant,
 }
 
-impl<R: Read, M: Fn() -> u64> Read for Metered<'_, R, M> {
+impl<R: Read, M: Fn() -> u64> Read for Limited<'_, R, M> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(into)?;
         let all = self.count.fetch_add(read as u64, Ordering::Relaxed) + read as u64;
@@ -358,7 +369,7 @@ mod tests {
 
     fn seen(image: &[u8]) -> io::Result<Seen> {
         let mut seen = Seen::default();
-        read(image, &Budget::default(), &mut seen).map(|()| seen)
+        read(&System::live(), Path::new("/"), image, &Budget::default(), &mut seen).map(|()| seen)
     }
 
     #[test]

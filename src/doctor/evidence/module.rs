@@ -1,15 +1,13 @@
 //! A kernel module's file and its signature, read as modinfo reads them: the place from depmod's list, the signer from the
 //! PKCS#7 message that `sign-file` appends to the module.
 
-use super::initramfs::DECODER_MEMORY;
 use crate::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
-use crate::system::System;
-use crate::system::limits::MAX_RECORD;
+use crate::system::limits::{DECODER_MEMORY, MAX_RECORD};
+use crate::system::{Price, System};
 use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
 use liblzma::stream::Stream;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -41,20 +39,21 @@ pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
 
 /// The signer of a module: the common name of the key's issuer. None if it is unsigned or names no signer.
 pub fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
-    let file = system.open(path)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let end = tail(unpacked(&name, file)?)?;
+    let end = tail(unpacked(system, path)?)?;
     Ok(signature(&end).and_then(issuer))
 }
 
-fn unpacked(name: &str, file: File) -> io::Result<Box<dyn Read>> {
-    let input = BufReader::with_capacity(1 << 17, file);
-    Ok(match name.rsplit('.').next() {
+fn unpacked(system: &System, path: &Path) -> io::Result<impl Read + use<>> {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let price = if ending == Some("xz") { Price::XZ } else { Price::OTHER };
+    let input = BufReader::with_capacity(1 << 17, system.metered(path, price.packed, system.open(path)?));
+    let unpacked: Box<dyn Read> = match ending {
         Some("xz") => Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(DECODER_MEMORY, 0)?)),
         Some("gz") => Box::new(GzDecoder::new(input)),
         Some("zst") => Box::new(zst::Decoder::with_buffer(input)?),
         _ => Box::new(input),
-    })
+    };
+    Ok(system.metered(path, price.unpacked, unpacked))
 }
 
 /// The last [`TAIL`] bytes.

@@ -101,7 +101,7 @@ fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial], bud
     }
     match system.open(&initramfs.path).and_then(|file| match consists_of_holes(&file)? {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file")),
-        false => contents(file, budget),
+        false => contents(system, &initramfs.path, file, budget),
     }) {
         Ok(image) => Answer::Is(Image { forced, ..image }),
         // A broken image is a finding of another check; here it is just not readable.
@@ -136,10 +136,13 @@ fn denied_for_certain(system: &System, tool: InitramfsTool, made: i64, denied: &
 }
 
 /// The relevant contents of an image: its modules, and the blacklists in its own copy of modprobe's configuration.
-fn contents(image: impl Read, budget: &Budget) -> io::Result<Image> {
+fn contents(system: &System, path: &Path, image: impl Read, budget: &Budget) -> io::Result<Image> {
     let mut inside = Inside::default();
-    initramfs::read(image, budget, &mut inside)?;
+    initramfs::read(system, path, image, budget, &mut inside)?;
     let Inside { rivals, configuration } = inside;
+    // Each line is taken apart.
+    let texts: usize = configuration.values().map(|(_, text)| text.len()).sum();
+    system.work(path, 32 * texts as u64)?;
     let denied: BTreeSet<_> = configuration.values().flat_map(|(_, text)| denied_by(text)).collect();
     let denied = denied.into_iter().filter(|module| RIVALS.contains(&module.as_str()));
     Ok(Image { rivals, denied: denied.collect(), forced: Vec::new() })
@@ -187,7 +190,7 @@ impl initramfs::Visitor for Inside {
 /// For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    let _ = contents(text.as_bytes(), &Budget::default());
+    let _ = contents(&System::live(), Path::new("/"), text.as_bytes(), &Budget::default());
 }
 
 #[cfg(test)]
@@ -233,7 +236,7 @@ mod tests {
     fn an_image_denies_what_its_own_copy_of_the_configuration_denies() {
         let image = |files: &[(&str, &str)]| {
             let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
-            contents(&*initramfs::cpio(&files), &Budget::default()).expect("read")
+            contents(&System::live(), Path::new("/"), &*initramfs::cpio(&files), &Budget::default()).expect("read")
         };
         let found = image(&[
             ("kernel", "x"),

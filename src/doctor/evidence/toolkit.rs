@@ -100,7 +100,7 @@ fn own_nvcc(system: &System, toolkit: &Path) -> PathBuf {
 /// The version of an nvcc in a tree, by the text in the file.
 fn written_in(system: &System, nvcc: &Path) -> Answer<CudaVersion> {
     let shown = nvcc.display();
-    let file = match system.open(nvcc) {
+    let file = match system.open_metered(nvcc) {
         Ok(file) => ReadCache::new(file),
         Err(e) => return Answer::NotAsked(format!("{shown} could not be read: {e}")),
     };

@@ -94,7 +94,7 @@ fn own(system: &System, place: &Place) -> BTreeMap<String, PathBuf> {
 }
 
 fn dynamic(system: &System, file: &Path) -> Option<Dynamic> {
-    elf_dynamic(&ReadCache::new(system.open(file).ok()?))
+    elf_dynamic(&ReadCache::new(system.open_metered(file).ok()?))
 }
 
 /// The loader, with the environment of the caller.
