@@ -625,6 +625,16 @@ pub fn lossy_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
+/// The same, in no more memory than the bytes take: a question mark stands for a byte that is no UTF-8.
+pub fn text_in_place(mut bytes: Vec<u8>) -> String {
+    let mut from = 0;
+    while let Err(e) = str::from_utf8(&bytes[from..]) {
+        from += e.valid_up_to();
+        bytes[from] = b'?';
+    }
+    lossy_text(bytes)
+}
+
 /// An error together with its sources.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

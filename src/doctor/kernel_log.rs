@@ -3,7 +3,7 @@
 
 use super::Answer;
 use crate::system::limits::MAX_LOG;
-use crate::system::{Ended, Program, System, lossy_text};
+use crate::system::{Ended, Program, System, text_in_place};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -162,7 +162,7 @@ pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<(S
     file.seek(SeekFrom::Start(over))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
-    let text = lossy_text(bytes);
+    let text = text_in_place(bytes);
     Ok(match over {
         0 => (text, false),
         _ => (text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default(), true),
@@ -200,9 +200,128 @@ fn bare_xid(line: &str) -> Option<usize> {
     line.match_indices("Xid (").map(|(at, _)| at).find(|at| !line[..*at].ends_with(char::is_alphanumeric))
 }
 
-/// What the driver says on a line.
+/// What the driver says on a line that somebody pasted, with anything before it.
 fn nvrm(line: &str) -> Option<&str> {
     line.split_once("NVRM").map(|(_, rest)| rest.trim_start_matches(':').trim())
+}
+
+/// What the driver says in a message. The kernel's reports of crashes begin with the name of a program, which anybody chooses, and
+/// name a file.
+fn of_driver(message: &str) -> Option<&str> {
+    let says = message.strip_prefix("NVRM").filter(|rest| rest.starts_with([':', ' ']))?;
+    let says = says.trim_start_matches(':').trim();
+    // This is longer than a program's name.
+    (xid(says).is_some() || !is_of_program(message)).then_some(says)
+}
+
+/// Bytes before the number of a process: its name has up to 15, and dmesg writes four letters for some of them.
+const LONGEST_NAME: usize = 60;
+
+/// Whether a message begins with the name and the number of a process: `python3[4242]: segfault at 0 ip … in libcuda.so[…]`,
+/// `python3[4242] bad frame in …`.
+fn is_of_program(message: &str) -> bool {
+    message.match_indices('[').take_while(|(at, _)| *at <= LONGEST_NAME).any(|(at, _)| {
+        let number = &message[at + 1..];
+        let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.len() < number.len() && (rest.starts_with("]:") || rest.starts_with("] "))
+    })
+}
+
+/// The messages of a log, line by line. A name in one may have line breaks, and what follows them looks like another message.
+#[derive(Default)]
+struct Messages<'a> {
+    has_stamps: bool,
+    /// How far the first line is indented.
+    indent: Option<usize>,
+    is_others: bool,
+    /// The time of the last message that is not the driver's.
+    time_of_others: Option<&'a str>,
+}
+
+impl<'a> Messages<'a> {
+    /// The message on the next line; none if the line is a part of a message that is not the driver's.
+    fn of_line(&mut self, line: &'a str) -> Option<&'a str> {
+        let line = (LONGEST_LINE - 3..=LONGEST_LINE).rev().find_map(|end| line.get(..end)).unwrap_or(line);
+        let message = message(line);
+        let before = &line[..line.len() - message.len()];
+        let (is_stamped, time) = (!before.trim().is_empty(), exact_time(before));
+        let indent = line.len() - line.trim_start().len();
+        // dmesg and journalctl indent further lines of a message, and programs that read /proc/kmsg begin all with the same time.
+        let goes_on = indent > *self.indent.get_or_insert(indent) || !is_stamped && self.has_stamps;
+        let is_part = goes_on && self.is_others || is_stamped && time.is_some() && time == self.time_of_others;
+        let is_drivers = of_driver(message).is_some() || message.starts_with("nvidia") && !is_of_program(message);
+        self.is_others = is_part || !is_drivers;
+        self.has_stamps |= is_stamped;
+        if is_stamped && self.is_others {
+            self.time_of_others = time;
+        }
+        (!is_part).then_some(message)
+    }
+}
+
+/// The time before a message, if it is in microseconds, and not that of the first messages, when no program runs.
+fn exact_time(before: &str) -> Option<&str> {
+    let time = before.split_once('[')?.1.split_once(']')?.0.trim();
+    let is_exact = time.split_once('.').is_some_and(|(_, part)| part.len() == 6);
+    Some(time).filter(|time| is_exact && *time != "0.000000")
+}
+
+/// The bytes of a line that are read. The kernel writes no longer ones.
+const LONGEST_LINE: usize = 4096;
+
+/// The message on a line, without what logs write before it: `<6>[ 12.345678] `, `kern  :err   : [    T7] `,
+/// `Nov 29 10:00:00 host kernel: `.
+fn message(line: &str) -> &str {
+    after_stamps(after_source(after_stamps(after_level(line.trim_start()))))
+}
+
+/// Without the level of a message: `<6>`, `kern  :err   : `.
+fn after_level(text: &str) -> &str {
+    let number = text.strip_prefix('<').and_then(|text| text.split_once('>'));
+    if let Some((_, rest)) = number.filter(|(level, _)| level.bytes().all(|b| b.is_ascii_digit())) {
+        return rest;
+    }
+    let words = text.strip_prefix("kern").and_then(|text| text.trim_start().strip_prefix(':')?.split_once(':'));
+    let words = words.filter(|(level, _)| level.trim().bytes().all(|b| b.is_ascii_alphabetic()));
+    words.map_or(text, |(_, rest)| rest.trim_start())
+}
+
+/// Without stamps and threads: `[   12.345678] [    T7] `, `[Fri Aug 30 11:43:09 2024] `.
+fn after_stamps(mut text: &str) -> &str {
+    while let Some((stamp, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']'))
+        && stamp.chars().all(|c| c.is_ascii_alphanumeric() || " .,:+-<>".contains(c))
+        && stamp.contains(|c: char| c.is_ascii_digit())
+    {
+        text = rest.trim_start();
+    }
+    text
+}
+
+/// Without a date, a host and `kernel:`, or without the date alone that `dmesg --time-format iso` writes.
+fn after_source(text: &str) -> &str {
+    if let Some((_, rest)) = text.split_once("kernel: ").filter(|(before, _)| is_source(before)) {
+        return rest.trim_start();
+    }
+    let date = text.split_once(' ').filter(|(date, _)| is_of_date(date) && date.contains('T') && date.contains(':'));
+    date.map_or(text, |(_, rest)| rest)
+}
+
+/// Whether a text is a date and a host, or one of them, or nothing.
+fn is_source(text: &str) -> bool {
+    let mut words = text.split_whitespace().rev();
+    let is_host = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    (text.is_empty() || text.ends_with(' '))
+        && words.next().is_none_or(|word| is_host(word) || is_of_date(word))
+        && words.clone().count() <= 5
+        && words.all(is_of_date)
+}
+
+/// Whether a word can be of a date: `Nov`, `29`, `10:00:00`, `2026-11-29T10:00:00.123456+01:00`, `UTC`.
+fn is_of_date(word: &str) -> bool {
+    let is_name = word.len() <= 4 && word.bytes().all(|b| b.is_ascii_alphabetic());
+    let is_number = word.starts_with(|c: char| c.is_ascii_digit())
+        && word.chars().all(|c| c.is_ascii_digit() || "TZ:.,+-".contains(c));
+    is_name || is_number
 }
 
 /// An error number of an NVSwitch (SXid) in a log.
@@ -230,47 +349,67 @@ pub fn sxids(log: &str) -> Vec<LoggedSxid> {
 
 /// The relevant messages of a log's last boot, each once; an Xid has the text of its first occurrence.
 pub fn parse(log: &str) -> Vec<Said> {
-    // The kernel's first line in every boot.
-    let last_boot = log.rfind("Linux version ").unwrap_or(0);
-    let log = log.get(last_boot..).unwrap_or(log);
-    let (mut said, mut known) = (Vec::new(), HashSet::new());
-    let mut note = |one: Said| {
+    let mut heard = Heard::default();
+    // NVIDIA breaks sentences into lines, so the lines are joined.
+    let mut text = String::new();
+    let mut messages = Messages::default();
+    for message in log.lines().filter_map(|line| messages.of_line(line)) {
+        if is_start_of_boot(message) {
+            heard = Heard::default();
+            text.clear();
+        }
+        if let Some(says) = of_driver(message) {
+            for word in says.split_whitespace() {
+                text += word;
+                text.push(' ');
+            }
+            xid(says).into_iter().chain(firmware(says)).for_each(|one| heard.note(one));
+        } else if message.starts_with("nvidia-uvm: ") && message.contains("request_free_mem_region() err") {
+            heard.note(Said::NoHmm(message.trim().to_owned()));
+        }
+        switch(message).into_iter().for_each(|one| heard.note(one));
+        if REFUSALS.iter().any(|refusal| says(message, refusal)) {
+            heard.note(Said::Refused(message.trim().to_owned()));
+        }
+        if UNFIT.iter().any(|unfit| says(message, unfit)) {
+            heard.note(Said::Unfit(message.trim().to_owned()));
+        }
+    }
+    sentences(&text, &mut |one| heard.note(one));
+    heard.said
+}
+
+/// What a log says, each once.
+#[derive(Default)]
+struct Heard {
+    said: Vec<Said>,
+    known: HashSet<Said>,
+}
+
+impl Heard {
+    fn note(&mut self, one: Said) {
         // In a storm of one Xid each line has another text.
         let told = match &one {
             Said::Xid { gpu, number, .. } => Said::Xid { gpu: gpu.clone(), number: *number, text: String::new() },
             other => other.clone(),
         };
-        if known.len() < MAX_SAID && known.insert(told) {
-            said.push(one);
-        }
-    };
-    // NVIDIA breaks sentences into lines, so the lines are joined.
-    let mut text = String::new();
-    for line in log.lines() {
-        if let Some(line) = nvrm(line) {
-            text += line;
-            text.push(' ');
-            xid(line).into_iter().chain(firmware(line)).for_each(&mut note);
-        } else if line.contains("request_free_mem_region() err") {
-            note(Said::NoHmm(message(line)));
-        }
-        switch(line).into_iter().for_each(&mut note);
-        if REFUSALS.iter().any(|refusal| line.contains(refusal)) {
-            note(Said::Refused(message(line)));
-        }
-        if UNFIT.iter().any(|unfit| line.contains(unfit)) {
-            note(Said::Unfit(message(line)));
+        if self.known.len() < MAX_SAID && self.known.insert(told) {
+            self.said.push(one);
         }
     }
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    sentences(&text).into_iter().for_each(note);
-    said
 }
 
-/// A line without the prefix before the message.
-fn message(line: &str) -> String {
-    let from = line.find("] ").filter(|_| line.starts_with('[')).map_or(0, |at| at + 2);
-    line.get(from..).unwrap_or(line).trim().to_owned()
+/// Whether a message is the kernel's first one: `Linux version 6.8.0-71-generic (…)`. A program's name is shorter.
+fn is_start_of_boot(message: &str) -> bool {
+    let version = message.strip_prefix("Linux version ").and_then(|version| version.split_once('.'));
+    version
+        .is_some_and(|(major, minor)| major.parse::<u16>().is_ok() && minor.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Whether a message says this, after nothing but who says it: `Lockdown: modprobe: unsigned module loading is restricted`.
+fn says(message: &str, what: &str) -> bool {
+    let who = message.split_once(what).map(|(who, _)| who);
+    who.is_some_and(|who| who.split_whitespace().all(|word| word.ends_with(':')) && !is_of_program(message))
 }
 
 /// The kernel's messages when it refuses a module, and modprobe's.
@@ -298,6 +437,9 @@ fn firmware(line: &str) -> Option<Said> {
 
 /// Fatal errors of NVSwitches; others need no action.
 fn switch(line: &str) -> Option<Said> {
+    // This is longer than a program's name.
+    let (name, _) = line.strip_prefix("nvidia-nvswitch")?.split_once(": SXid (PCI:")?;
+    name.parse::<u16>().ok()?;
     let LoggedSxid { switch, number, text, .. } = sxid(line).filter(|logged| logged.is_fatal)?;
     Some(Said::SwitchFault { switch, number, text })
 }
@@ -335,53 +477,44 @@ fn xid(line: &str) -> Option<Said> {
     Some(Said::Xid { gpu, number: number.trim().parse().ok()?, text })
 }
 
-fn sentences(text: &str) -> Vec<Said> {
-    let mut said = Vec::new();
+fn sentences(text: &str, note: &mut dyn FnMut(Said)) {
     let each = |needle: &'static str| {
         text.match_indices(needle).map(|(at, _)| (before(text, at), after(text, at + needle.len())))
     };
-    said.extend(
-        each("requires use of the NVIDIA open kernel modules").map(|(before, _)| Said::NeedsOpen(named(before))),
-    );
-    said.extend(each("is not supported by open nvidia.ko").map(|(before, _)| Said::NotForOpen(named(before))));
+    each("requires use of the NVIDIA open kernel modules").for_each(|(before, _)| note(Said::NeedsOpen(named(before))));
+    each("is not supported by open nvidia.ko").for_each(|(before, _)| note(Said::NotForOpen(named(before))));
     for (before, after) in each("supported through the NVIDIA ") {
         if let Some((branch, _)) = after.split_once(".xx Legacy") {
-            said.push(Said::Legacy { gpu: named(before), branch: branch.to_owned() });
+            note(Said::Legacy { gpu: named(before), branch: branch.to_owned() });
         }
     }
     // "… is not supported by the NVIDIA 555.42.02 driver release"
-    said.extend(
-        each("installed in this system is not supported by the").map(|(before, _)| Said::Unknown(named(before))),
-    );
+    each("installed in this system is not supported by the").for_each(|(before, _)| note(Said::Unknown(named(before))));
     for (_, after) in each("the client has the version ") {
         let version = |text: &str| text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>();
         let client = version(after).trim_end_matches('.').to_owned();
         let module = after.split_once("this kernel module has the version ").map(|(_, rest)| version(rest));
         let module = module.unwrap_or_default().trim_end_matches('.').to_owned();
-        said.push(Said::Mismatch { client, module });
+        note(Said::Mismatch { client, module });
     }
     let first_word = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
-    said.extend(each("probe routine was not called for ").map(|(_, after)| Said::NotProbed(first_word(after))));
-    said.extend(each("probe routine failed for ").map(|(_, after)| Said::ProbeFailed(first_word(after))));
+    each("probe routine was not called for ").for_each(|(_, after)| note(Said::NotProbed(first_word(after))));
+    each("probe routine failed for ").for_each(|(_, after)| note(Said::ProbeFailed(first_word(after))));
     for (before, after) in each(" is already bound to ") {
         let by = first_word(after).trim_end_matches('.').to_owned();
-        said.extend(last_address(before).map(|gpu| Said::Held { gpu, by }));
+        last_address(before).into_iter().for_each(|gpu| note(Said::Held { gpu, by: by.clone() }));
     }
-    said.extend(
-        each("RmInitAdapter failed!").map(|(before, _)| Said::InitFailed(last_address(before).unwrap_or_default())),
-    );
-    said.extend(
-        each("fallen off the bus").map(|(before, _)| Said::OffTheBus(last_address(before).unwrap_or_default())),
-    );
+    each("RmInitAdapter failed!")
+        .for_each(|(before, _)| note(Said::InitFailed(last_address(before).unwrap_or_default())));
+    each("fallen off the bus").for_each(|(before, _)| note(Said::OffTheBus(last_address(before).unwrap_or_default())));
     for (_, after) in each("BAR") {
         // "BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)"
         if let Some((bar, rest)) = after.split_once(" is 0M @ 0x0 (PCI:")
             && bar.len() == 1
         {
-            said.push(Said::NoRoom(rest.split(')').next().unwrap_or_default().to_owned()));
+            note(Said::NoRoom(rest.split(')').next().unwrap_or_default().to_owned()));
         }
     }
-    said
 }
 
 /// The longest message, in bytes: the known ones have about two hundred.
@@ -559,6 +692,86 @@ mod tests {
         assert_eq!(parse(&log).len(), 1);
         // A second in a debug build. Searching the whole log for each message takes twelve seconds in a release build.
         assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_message_begins_with_its_mark_after_any_prefix() {
+        let xid = "NVRM: Xid (PCI:0000:17:00): 79, pid=1, name=a[1]: , GPU has fallen off the bus.";
+        for before in [
+            "",
+            "[   12.345678] ",
+            "[   12.345678] [    T7] ",
+            "[   12.345678][    C0] ",
+            "<6>[   12.345678] ",
+            "kern  :err   : [   12.345678] ",
+            "[Fri Aug 30 11:43:09 2024] ",
+            "Nov 29 10:00:00 host kernel: ",
+            "Nov 29 10:00:00 host kernel: [   12.345678] ",
+            "2026-11-29T10:00:00.123456+01:00 host.example kernel: ",
+            "2026-11-29T10:00:00,123456+01:00 ",
+            "[   12.345678] host kernel: ",
+            "Mar 21 21:42:01 kernel: ",
+        ] {
+            assert_eq!(parse(&format!("{before}{xid}\n")).len(), 2, "{before}");
+            let switch = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, x";
+            assert_eq!(parse(&format!("{before}{switch}\n")).len(), 1, "{before}");
+            let refused = "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7";
+            assert_eq!(parse(&format!("{before}{refused}\n")), [Said::Refused(refused.into())], "{before}");
+        }
+    }
+
+    /// Programs and files may have any name, with line breaks.
+    #[test]
+    fn what_a_program_is_called_is_no_message() {
+        let real = "[    0.000000] Linux version 6.1.0-2-amd64\n[    5.000000] NVRM: Xid (PCI:0000:2a:00): 48, DBE\n";
+        let xid = "NVRM: Xid (PCI:0000:17:00): 79, GPU has fallen off the bus.";
+        let switch = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, x";
+        let crash = "[4242]: segfault at 0 ip 0000000000001139 sp 00007ffd error 4 in";
+        let mut forged = vec![
+            format!("tmpfs: Unknown parameter 'x kernel: {xid}'"),
+            format!("traps: a[4242] trap invalid opcode ip:1 sp:2 error:0 in {xid}[1000+2000]"),
+            format!(
+                "NVRM: a[4242] bad frame in rt_sigreturn frame:1 ip:2 sp:3 orax:f in fallen off the bus[1000+2000]"
+            ),
+            format!("overlayfs: failed to resolve 'Loading of unsigned module is rejected': -2"),
+        ];
+        for name in [
+            "a",
+            "NVRM:",
+            "NVRM: ",
+            "NVRM:\\x1b\\x1b",
+            "kernel: NVRM: ",
+            "nvidia-nvswitch",
+            "Linux version 6",
+            "nvidia: ",
+        ] {
+            for file in [
+                xid,
+                switch,
+                "fallen off the bus",
+                "Heartbeat timed out",
+                "Linux version 6.1.0",
+                "Loading of unsigned module is rejected",
+                "nvidia: version magic ",
+                "request_free_mem_region() err",
+            ] {
+                forged.push(format!("{name}{crash} {file}[55d000+1000] likely on CPU 3"));
+                // As dmesg writes a line break, and as programs do that read /proc/kmsg.
+                forged.push(format!("{name}{crash} a\n               {file}\n               b[55d000+1000]"));
+                forged.push(format!(
+                    "{name}{crash} a\n               [    9.999999] {file}\n               b[55d000+1000]"
+                ));
+                forged.push(format!("{name}{crash} a\n{file}\nb[55d000+1000]"));
+                forged.push(format!("{name}{crash} a\n[    9.123456] {file}\n[    9.123456] b[55d000+1000]"));
+            }
+        }
+        for lines in forged {
+            let log = format!("{real}[    9.123456] {lines}\n[   10.000000] NVRM: Xid (PCI:0000:2a:00): 94, x\n");
+            assert_eq!(parse(&log), parse(&(real.to_owned() + "NVRM: Xid (PCI:0000:2a:00): 94, x")), "{log}");
+        }
+        let by_a_program =
+            format!("Nov 29 10:00:00 host me: {xid}\n2026-11-29T10:00:00.123456+00:00 host me[7]: {xid}");
+        assert_eq!(parse(&by_a_program), []);
     }
 
     #[test]

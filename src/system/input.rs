@@ -7,7 +7,8 @@
 
 use super::limits::{MAX_JSON, MAX_JSON_WEIGHT, MAX_LOG, is_light_json};
 use super::trust::{Distrust, Trust};
-use super::{beneath, interrupt, lossy_text};
+use super::{beneath, interrupt, text_in_place};
+use crate::text::public_path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use std::fs::{DirEntry, File, FileType, Metadata, OpenOptions};
@@ -235,7 +236,7 @@ pub fn end_of_text(path: &Path, most: u64) -> Result<(String, bool), InputError>
         let whole_lines = bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         bytes.drain(..whole_lines);
     }
-    Ok((lossy_text(bytes), is_cut))
+    Ok((text_in_place(bytes), is_cut))
 }
 
 /// The last `most` bytes, and whether there were more.

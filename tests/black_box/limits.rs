@@ -218,6 +218,18 @@ fn many_names_cost_little() {
     assert!(on(&tree, &["facts", "--json"]).json()["unreadable"].to_string().contains("/etc/modprobe.d"));
 }
 
+#[test]
+fn a_log_of_any_bytes_takes_little_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log");
+    for noise in
+        [&b"NVRM: a a a a a a a a\n"[..], b"a ", b"NVRM: Xid (PCI:0000:17:00): 79,,,,,,,,\n,,", b"NVRM: \xff\xff\n"]
+    {
+        fs::write(&path, noise.repeat((16 << 20) / noise.len())).expect("written");
+        run(&["doctor", "--kernel-log", path.to_str().expect("UTF-8")], None);
+    }
+}
+
 /// An archive of these files, packed.
 fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());

@@ -44,7 +44,10 @@ fn what_the_kernel_said() {
     let room = "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:17:00.0)\nNVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x24)";
     assert_eq!(found(log(room)), ["GS901 fail", "GS903 fail < GS901"]);
     assert_eq!(found(|e| e.kernel_log = Answer::NotAsked("only root may".into())), [""; 0]);
-    for text in ["NVRM: GPU0 x: unexpected WPR2 already up, y", "x: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27"] {
+    for text in [
+        "NVRM: GPU0 x: unexpected WPR2 already up, y",
+        "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27",
+    ] {
         assert_eq!(found(log(text)), ["GS903 fail"], "{text}");
     }
 }
