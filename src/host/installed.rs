@@ -3,6 +3,7 @@
 use super::reader::Reader;
 use crate::compat::{AddOn, Companion};
 use crate::packages::{self, Holds, Installed, Journal, RecordFile};
+use crate::system::is_absent;
 use crate::version::DriverVersion;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,15 +28,18 @@ impl Packages {
 
     fn of_record(reader: &mut Reader, record: &RecordFile, wanted: &dyn Fn(&str) -> bool) -> Option<Self> {
         let what = "the installed packages";
-        let mut file = reader.open(what, record.path)?;
-        match (record.scan)(&mut file, wanted) {
+        let read = match reader.system.open(record.path) {
+            Err(e) if is_absent(&e) => return None,
+            opened => opened.and_then(|mut file| (record.scan)(&mut file, wanted)),
+        };
+        match read {
             Ok(Installed { versions, held, unfinished }) => {
                 let mut packages = Self { versions, held, unfinished };
                 packages.add_journal(reader, &record.journal);
                 Some(packages)
             }
             Err(e) => {
-                reader.miss(what, format_args!("{}: {e}", record.path));
+                reader.miss_all(what, record.path, &e.to_string());
                 None
             }
         }
@@ -102,11 +106,28 @@ fn is_of(package: &str, add_on: &AddOn) -> bool {
 mod tests {
     use super::*;
     use crate::system::System;
+    use crate::system::limits::Limit;
 
     const JOURNAL: &str = "/var/lib/dpkg/updates";
     const TEXT: &str = "Package: adduser\nStatus: install ok installed\nVersion: 3.134\n\n\
         Package: man-db\nStatus: install ok half-configured\nVersion: 2\n\n\
         Package: gcc-12\nStatus: hold ok installed\nVersion: 12.2.0-14+deb12u1\n";
+
+    /// Or packages that are installed would be taken for none, and a plan would install over them.
+    #[test]
+    fn a_host_whose_record_cannot_be_read_is_not_wholly_read() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path()).looked_at();
+        let record = dir.path().join("var/lib/dpkg/status");
+        std::fs::create_dir_all(record.parent().expect("a folder")).expect("made");
+        std::fs::File::create(record).and_then(|file| file.set_len(9 << 20)).expect("a sparse file");
+        let mut reader = Reader::new(&system);
+        assert_eq!(Packages::read(&mut reader, &[], &[]), None);
+        reader.note_left_out();
+        let [missed] = reader.missed.as_slice() else { panic!("{:?}", reader.missed) };
+        assert_eq!((missed.limit, missed.path()), (Some(Limit::Whole), "/var/lib/dpkg/status"));
+        assert_eq!(system.left_out().len(), 1);
+    }
 
     #[test]
     fn a_journal_that_was_not_merged_is_unfinished() {

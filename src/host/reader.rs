@@ -2,7 +2,7 @@
 //! no probe can drop the error. Nothing is ever changed.
 
 use super::{Missing, Unreadable};
-use crate::system::limits::{LeftOut, MAX_CONFIG};
+use crate::system::limits::{LeftOut, Limit, MAX_CONFIG};
 use crate::system::{Metered, System, is_absent};
 use std::fmt::Display;
 use std::fs::{File, Metadata};
@@ -40,6 +40,13 @@ impl<'a> Reader<'a> {
     /// Records that `what` could not be read.
     pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
         self.note(Unreadable { what: what.into(), why: why.to_string(), missing: None, limit: None });
+    }
+
+    /// Records that a file could not be read on which everything depends, as if nothing had been read after it.
+    pub fn miss_all(&mut self, what: &str, path: &str, why: &str) {
+        self.system.leave_out_all(path, why);
+        let (why, limit) = (format!("{path}: {why}"), Some(Limit::Whole));
+        self.note(Unreadable { what: what.to_owned(), why, missing: None, limit });
     }
 
     /// Records what the look left out because of its limits, as far as no probe did.

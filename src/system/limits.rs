@@ -68,7 +68,7 @@ pub const MAX_NAMED: usize = 20;
 pub enum Limit {
     /// That of a file, a folder or somebody's home: the rest was read.
     File,
-    /// That of all files together: nothing was read after it.
+    /// That of all files together: nothing was read after it. Or that of a file on which everything depends.
     Whole,
 }
 
@@ -161,6 +161,11 @@ impl System {
     /// Whether only root wrote what is looked at: what the kernel tells of a large machine is in many short files.
     fn is_roots(&self) -> bool {
         self.is_live() && !self.look.as_ref().is_some_and(|look| look.is_of_home)
+    }
+
+    /// Notes that a look leaves out a file on which everything depends.
+    pub fn leave_out_all(&self, path: impl AsRef<Path>, why: &str) {
+        self.refused(path.as_ref(), why.to_owned(), Limit::Whole);
     }
 
     /// How much of a file of this kind may be read now.

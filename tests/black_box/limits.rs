@@ -140,6 +140,19 @@ fn what_was_not_read_is_said_by_doctor_and_plan() {
     );
 }
 
+/// Without the record of packages, those that are installed would be taken for none.
+#[test]
+fn no_plan_is_made_without_the_record_of_packages() {
+    let tree = host();
+    sparse(&tree, "var/lib/dpkg/status");
+    for look in [&["plan"][..], &["list"], &["doctor"]] {
+        let ran = on(&tree, look);
+        let all = format!("{}{}", ran.out, ran.err);
+        assert!(all.contains("/var/lib/dpkg/status: a record is longer than 8 MiB"), "{look:?}: {all}");
+        assert!(look != ["plan"] || ran.code == 5, "{}: {all}", ran.code);
+    }
+}
+
 /// A server may have thousands of virtual functions of network cards.
 #[test]
 fn thousands_of_devices_do_not_hide_the_rest_of_a_machine() {
