@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -98,6 +99,8 @@ struct Archive<'a> {
     layers: BTreeMap<String, io::Result<Rc<Layer>>>,
     /// Links to layers in an archive: `docker save` has a layer of several images once.
     links: BTreeMap<String, String>,
+    /// The first name of each file of a folder, by its device and inode: a file may have many.
+    first_names: BTreeMap<(u64, u64), String>,
     /// Bytes of descriptions that were read so far.
     json_read: u64,
     /// Names that were looked at so far.
@@ -203,8 +206,12 @@ impl Archive<'_> {
         if !self.layers.contains_key(&target)
             && let Some(file) = self.open(&target)?
         {
-            let read = self.budget.of(file).and_then(|file| Layer::read(file, &self.budget, false, is_wanted));
-            self.layers.insert(target.clone(), read);
+            let meta = file.metadata().map_err(|why| read_error(self.path, &why))?;
+            target = self.first_names.entry((meta.dev(), meta.ino())).or_insert(target).clone();
+            if !self.layers.contains_key(&target) {
+                let read = self.budget.of(file).and_then(|file| Layer::read(file, &self.budget, false, is_wanted));
+                self.layers.insert(target.clone(), read);
+            }
             must_go_on()?;
         }
         let unread = |why: &dyn Display| self.damaged(format!("its layer {name} cannot be read: {why}"));

@@ -320,6 +320,31 @@ fn what_is_packed_twice_has_one_budget() {
     assert_ne!(images.check(&layer).code, 0);
 }
 
+/// Each name of one file would be read for as long as the file.
+#[test]
+fn a_layer_of_many_names_is_read_once() {
+    let images = Images(tempfile::tempdir().expect("a folder"));
+    let folder = images.0.path().join("image");
+    fs::create_dir(&folder).expect("made");
+    fs::write(folder.join("c.json"), CONFIG).expect("written");
+    fs::write(folder.join("0"), tar(&[("opt/own/libcudart.so.12", b"")])).expect("written");
+    // Once it is short enough to be read, with its hole; all names together are not.
+    let file = File::options().write(true).open(folder.join("0"));
+    file.and_then(|file| file.set_len(8 << 20)).expect("a sparse file");
+    let names: Vec<_> = (0..500).map(|n| n.to_string()).collect();
+    for (n, name) in names.iter().enumerate().skip(1) {
+        let linked = match n % 2 {
+            0 => fs::hard_link(folder.join("0"), folder.join(name)),
+            _ => std::os::unix::fs::symlink("0", folder.join(name)),
+        };
+        linked.expect("linked");
+    }
+    let manifest = json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": names}]).to_string();
+    fs::write(folder.join("manifest.json"), manifest).expect("written");
+    let ran = images.check_at(&folder);
+    assert!(ran.out.contains("opt/own"), "{}{}", ran.out, ran.err);
+}
+
 #[test]
 fn a_folder_of_an_image_is_not_left() {
     let images = Images(tempfile::tempdir().expect("a folder"));
