@@ -123,3 +123,17 @@ pub const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
 pub fn host_compilers(toolkit: &Path) -> [PathBuf; 2] {
     ["gcc", "g++"].map(|name| toolkit.join("nvvm/bin").join(name))
 }
+
+/// A name in its shortest form, relative to the root, as container engines read it (Go's `path.Clean`): `usr/local` for
+/// `./usr//local/`.
+pub fn clean(name: &str) -> String {
+    let mut parts = Vec::new();
+    for part in name.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}

@@ -5,6 +5,7 @@ use super::contents::{Contents, is_wanted};
 use super::image::{Image, ImageError, of_config};
 use super::layer::{Budget, Layer, cost, unpacked};
 use super::tar_entries::Entries;
+use crate::paths::clean;
 use crate::sum::hex;
 use crate::system::trust::Trust;
 use crate::system::{System, input, interrupt, is_absent};
@@ -28,8 +29,8 @@ const MAX_FILES: usize = 100_000;
 const MAX_IMAGES: usize = 1000;
 /// Layers of an image. Engines build no more than 128, and Linux mounts no more than 500.
 const MAX_LAYERS: usize = 512;
-/// Names that are looked at for all images, each once for each layer above it. An image with PyTorch has some hundred in a few layers.
-const MAX_LOOKS: u64 = 2_000_000;
+/// Names and folders that are looked at for all images, once for each layer above. An image with PyTorch has some hundred names.
+const MAX_LOOKS: u64 = 20_000_000;
 
 type Result<T> = std::result::Result<T, ImageError>;
 
@@ -155,17 +156,7 @@ impl Archive<'_> {
 
     /// The file that a name leads to: `a/layer.tar` may be a link to `../b/layer.tar`.
     fn target(&self, name: &str) -> String {
-        let Some(link) = self.links.get(name) else { return name.to_owned() };
-        let mut parts: Vec<_> = name.split('/').collect();
-        parts.pop();
-        for part in link.split('/') {
-            match part {
-                ".." => drop(parts.pop()),
-                "." | "" => {}
-                part => parts.push(part),
-            }
-        }
-        parts.join("/")
+        self.links.get(name).map_or_else(|| name.to_owned(), |link| clean(&format!("{name}/../{link}")))
     }
 
     /// A file of a folder.
@@ -202,7 +193,7 @@ impl Archive<'_> {
 
     /// A layer, which is read once. Its content must have this checksum if one is known.
     fn layer(&mut self, name: &str, sum: Option<&str>) -> Result<Rc<Layer>> {
-        let target = self.target(name);
+        let mut target = self.target(name);
         if !self.layers.contains_key(&target)
             && let Some(file) = self.open(&target)?
         {
@@ -294,8 +285,8 @@ impl Archive<'_> {
         let layers = layers.iter().zip(sums).map(|(layer, sum)| self.layer(layer, sum)).collect::<Result<Vec<_>>>()?;
         let mut below = 0;
         for layer in &layers {
-            self.looks += if layer.removed.is_empty() { 0 } else { below };
-            below += layer.files.len() as u64;
+            self.looks += if layer.removes_nothing() { 0 } else { below };
+            below += layer.files.iter().map(|file| file.split('/').count() as u64).sum::<u64>();
         }
         self.looks += below;
         if self.looks > MAX_LOOKS {

@@ -45,7 +45,7 @@ impl Contents {
     pub fn of(layers: &[Rc<Layer>]) -> Self {
         let mut files: BTreeSet<&str> = BTreeSet::new();
         for layer in layers {
-            if !layer.removed.is_empty() {
+            if !layer.removes_nothing() {
                 files.retain(|file| !layer.removes(file));
             }
             files.extend(layer.files.iter().map(String::as_str));
@@ -216,13 +216,7 @@ fn is_in_compat(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layer::sorted;
     use super::*;
-
-    fn layer(files: &[&str], removed: &[&str]) -> Rc<Layer> {
-        let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
-        Rc::new(Layer { files: owned(files), removed: sorted(owned(removed)), ..Layer::default() })
-    }
 
     /// Other libraries for CUDA do not say which one.
     #[test]
@@ -279,7 +273,8 @@ mod tests {
     #[test]
     fn driver_libraries_are_told_by_their_folders() {
         let drivers = |file: &str| {
-            let Contents { compat, system_driver, .. } = Contents::of(&[layer(&[file], &[])]);
+            let layer = Rc::new(Layer { files: vec![file.to_owned()], ..Layer::default() });
+            let Contents { compat, system_driver, .. } = Contents::of(&[layer]);
             let compat = |is_found| compat.as_ref().filter(|compat| compat.is_found == is_found)?.driver;
             let drivers = [compat(true), compat(false), system_driver.map(|(version, _)| version)];
             drivers.map(|driver| driver.map(|version| version.to_string()).unwrap_or_default())
@@ -301,15 +296,5 @@ mod tests {
             assert_eq!(drivers(file), expected, "{file}");
             assert_eq!(is_wanted(file), expected != [""; 3], "{file}");
         }
-    }
-
-    #[test]
-    fn a_higher_layer_removes_what_a_lower_one_has() {
-        let compat = "usr/local/cuda-12.4/compat/libcuda.so.550.54.15";
-        let has = |layers: &[Rc<Layer>]| Contents::of(layers).compat.is_some();
-        assert!(has(&[layer(&[compat], &[]), layer(&[], &["usr/local/cuda-12.4/compat-old"])]));
-        assert!(!has(&[layer(&[compat], &[]), layer(&[], &["usr/local/cuda-12.4/compat"])]));
-        assert!(has(&[layer(&[], &[compat]), layer(&[compat], &[])]));
-        assert!(!has(&[layer(&[compat], &[]), layer(&[], &[""])]));
     }
 }

@@ -7,6 +7,7 @@ use crate::zst;
 use sha2::{Digest, Sha256};
 use std::cell::Cell;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Read, Take};
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
@@ -99,17 +100,25 @@ pub struct Layer {
     pub files: Vec<String>,
     /// Files and folders of lower layers that it removes with everything below them, as [`sorted`] gives them.
     pub removed: Vec<String>,
+    /// What may be in the place of a folder of lower layers, as [`hashes`], sorted. Names would take more memory.
+    pub others: Vec<u64>,
     /// The SHA-256 of its tar archive, by which the image's configuration names it (`diff_ids`).
     pub sum: String,
 }
 
-impl Layer {
-    /// Whether it removes this file of lower layers.
-    pub fn removes(&self, file: &str) -> bool {
-        let file = sortable(file);
-        let before = self.removed.partition_point(|path| *path <= file).checked_sub(1);
-        before.is_some_and(|at| is_in(&file, &self.removed[at]))
-    }
+/// The folders of a sortable path, and at last itself.
+fn hashes(path: &str) -> impl Iterator<Item = u64> {
+    let mut hasher = DefaultHasher::new();
+    path.split('\0').map(move |part| {
+        part.hash(&mut hasher);
+        hasher.finish()
+    })
+}
+
+/// Whether a folder may have this name. Most files have a suffix that no folder has, and need not be kept: `.py`.
+fn may_be_folder(name: &str) -> bool {
+    name.rsplit_once('.')
+        .is_none_or(|(_, end)| end.contains('/') || !end.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
 /// These files and folders, of which the empty one is everything: none below another, sortable and sorted.
@@ -148,6 +157,18 @@ impl<R: Read> Read for Hashed<R> {
 }
 
 impl Layer {
+    /// Whether it removes this file of lower layers.
+    pub fn removes(&self, file: &str) -> bool {
+        let file = sortable(file);
+        let before = self.removed.partition_point(|path| *path <= file).checked_sub(1);
+        before.is_some_and(|at| is_in(&file, &self.removed[at]))
+            || hashes(&file).any(|hash| self.others.binary_search(&hash).is_ok())
+    }
+
+    pub fn removes_nothing(&self) -> bool {
+        self.removed.is_empty() && self.others.is_empty()
+    }
+
     /// Reads a layer: a tar archive, which may be packed with gzip or zstd.
     pub fn read(
         from: impl Read,
@@ -157,7 +178,7 @@ impl Layer {
     ) -> io::Result<Rc<Self>> {
         let mut content = Hashed { from: unpacked(BufReader::new(from), budget, is_within)?.0, sum: Sha256::new() };
         let mut entries = Entries::new(&mut content);
-        let (mut files, mut removed, mut total) = (Vec::new(), Vec::new(), 0);
+        let (mut files, mut removed, mut others, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);
         while let Some(entry) = entries.next_entry()? {
             let name = &entry.name;
             if name.len() > MAX_PATH || name.contains('\0') {
@@ -165,18 +186,24 @@ impl Layer {
             }
             // Or another name of one.
             let is_file = matches!(entry.kind, EntryType::Regular | EntryType::Continuous | EntryType::Link);
+            let mut cost = cost(name);
             match removed_by(name) {
                 Some(path) => removed.push(path),
                 None if is_file && is_wanted(name) => files.push(name.clone()),
-                None => continue,
+                None if entry.kind.is_dir() || is_file && !may_be_folder(name) => continue,
+                None => {
+                    others.extend(hashes(&sortable(name)).last());
+                    cost = size_of::<u64>() as u64;
+                }
             }
-            total += cost(name);
+            total += cost;
             if total > MAX_KEPT.saturating_sub(budget.kept.get()) {
                 return Err(invalid("it has more names than an image"));
             }
         }
         budget.keep(total);
-        Ok(Rc::new(Self { files, removed: sorted(removed), sum: hex(&content.sum.finalize()) }))
+        others.sort_unstable();
+        Ok(Rc::new(Self { files, removed: sorted(removed), others, sum: hex(&content.sum.finalize()) }))
     }
 }
 

@@ -52,6 +52,27 @@ fn with_layer(config: &Value, layer: &[u8]) -> Vec<u8> {
     tar(&[(&name, &config), ("layer.tar", layer), ("manifest.json", manifest.as_bytes())])
 }
 
+/// The same with several layers, the lowest one first.
+fn with_layers(config: &Value, layers: &[Vec<u8>]) -> Vec<u8> {
+    let config = config.to_string().into_bytes();
+    let names: Vec<_> = (0..layers.len()).map(|n| format!("{n}.tar")).collect();
+    let manifest = json!([{"Config": "c.json", "RepoTags": ["x:1"], "Layers": names}]).to_string();
+    let files = names.iter().zip(layers).map(|(name, layer)| (name.as_str(), layer.as_slice()));
+    tar(&files.chain([("c.json", &*config), ("manifest.json", manifest.as_bytes())]).collect::<Vec<_>>())
+}
+
+/// A layer with something of this name, which may be written in any way.
+fn layer_of(name: &str, kind: tar::EntryType) -> Vec<u8> {
+    let mut header = tar::Header::new_ustar();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    header.set_entry_type(kind);
+    header.set_size(0);
+    header.set_cksum();
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append(&header, &b""[..]).expect("written");
+    tar.into_inner().expect("ended")
+}
+
 /// A layer with these files, which are empty.
 fn layer(files: &[&str]) -> Vec<u8> {
     tar(&files.iter().map(|file| (*file, &b""[..])).collect::<Vec<_>>())
@@ -637,6 +658,45 @@ fn what_is_no_image_is_refused() {
     assert!(ran.code == 2 && ran.err.contains("no release of driver branch 999 is known"), "{}", ran.err);
     let ran = run(&["container", "check", "--driver", "new", "--gpu", "a100", "x"]);
     assert!(ran.code == 2 && ran.err.contains("neither a driver version nor a branch"), "{}", ran.err);
+}
+
+/// As engines read names, and as what is in the place of a folder hides what was in it.
+#[test]
+fn a_higher_layer_removes_what_a_lower_one_has() {
+    use tar::EntryType::{Directory, Link, Regular, Symlink};
+    let place = Place::new();
+    let file = "usr/local/cuda-12.6/lib64/libcudart.so.12.6.77";
+    let has_cuda = |layers: &[Vec<u8>]| {
+        let image = place.file("x.tar", &with_layers(&config(&[("PATH", "/bin")]), layers));
+        place.says(&image, "535.261.03", "a100-sxm4-40gb").contains("CUDA 12.6")
+    };
+    for (name, kind, is_left) in [
+        ("usr/local/.wh.cuda-12.6", Regular, false),
+        ("/usr/local/.wh.cuda-12.6", Regular, false),
+        ("././usr/local/.wh.cuda-12.6", Regular, false),
+        ("usr//local/x/../.wh.cuda-12.6", Regular, false),
+        ("usr/local/.wh.cuda-12.6/", Directory, false),
+        ("usr/local/cuda-12.6/.wh..wh..opq", Regular, false),
+        ("usr/local/cuda-12.6", Regular, false),
+        ("usr/local/cuda-12.6", Symlink, false),
+        ("usr/local", Symlink, false),
+        ("usr/local/cuda-12.6/lib64", Link, false),
+        (file, Symlink, false),
+        ("usr/local/cuda-12.6/", Directory, true),
+        ("usr/local/cuda-12", Symlink, true),
+        ("usr/local/.wh.cuda-12.6-old", Regular, true),
+    ] {
+        let (lower, upper) = (layer(&[file]), layer_of(name, kind));
+        assert_eq!(has_cuda(&[lower.clone(), upper.clone()]), is_left, "{name} {kind:?}");
+        assert!(has_cuda(&[upper, lower]), "{name} {kind:?} below it");
+    }
+    // A name that takes a record of its own.
+    let mut long = tar::Builder::new(Vec::new());
+    let name = format!("opt/{}/libcudart.so.12.6.77", "x".repeat(120));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(0);
+    long.append_data(&mut header, &name, &b""[..]).expect("written");
+    assert!(has_cuda(&[long.into_inner().expect("ended")]));
 }
 
 #[test]
