@@ -3,10 +3,10 @@
 
 use super::contents::Contents;
 use crate::system::input::InputError;
+use crate::system::limits::{MAX_DESCRIPTION, is_light_config};
 use crate::system::{Program, System};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What the description of an image says about GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,9 +77,10 @@ pub fn in_engine(system: &System, name: &str) -> Result<Image, ImageError> {
     // An engine in a tree has no daemon, and its images are not this host's.
     let engines = ENGINES.into_iter().filter(|(_, program)| system.is_live() && system.exists(program));
     for (engine, program) in engines {
-        let inspect = Program::new([program, "image", "inspect", "--", name]).limit(Duration::from_secs(60));
+        let inspect = Program::new([program, "image", "inspect", "--", name]).output_up_to(MAX_DESCRIPTION);
         let Ok(output) = system.run(&inspect) else { continue };
-        let Some(start) = output.text.find('[').filter(|_| output.succeeded()) else { continue };
+        let is_answer = output.succeeded() && is_light_config(&output.text);
+        let Some(start) = output.text.find('[').filter(|_| is_answer) else { continue };
         let mut values = serde_json::Deserializer::from_str(&output.text[start..]).into_iter::<Value>();
         let Some(Ok(Value::Array(all))) = values.next() else { continue };
         if let Some(first) = all.first() {

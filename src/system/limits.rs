@@ -36,6 +36,8 @@ pub const MAX_DEVICES: usize = 8192;
 pub const MAX_KEY: u64 = 4 << 20;
 /// Bytes that a program may print. `rpm -qa` with all files of all packages prints some tens of megabytes.
 pub const MAX_OUTPUT: u64 = 128 << 20;
+/// Bytes of what a container engine says of an image; real ones have some kilobytes.
+pub const MAX_DESCRIPTION: u64 = 4 << 20;
 /// Names in a folder, and their bytes with what each takes in memory. `/proc/PID/fd` of a busy server is the longest real one.
 pub const MAX_NAMES: usize = 1 << 18;
 /// See [`MAX_NAMES`].

@@ -42,6 +42,7 @@ pub struct Program {
     limit: Duration,
     log: Option<Log>,
     input: Option<String>,
+    most: u64,
     undisturbed: bool,
 }
 
@@ -80,6 +81,7 @@ impl Program {
             limit: Duration::from_secs(60),
             log: None,
             input: None,
+            most: MAX_OUTPUT,
             undisturbed: false,
         }
     }
@@ -111,6 +113,12 @@ impl Program {
     /// Writes this text to its standard input, which is empty otherwise.
     pub fn input(mut self, text: impl Into<String>) -> Self {
         self.input = Some(text.into());
+        self
+    }
+
+    /// Replaces the limit of the bytes that it may print.
+    pub fn output_up_to(mut self, most: u64) -> Self {
+        self.most = most;
         self
     }
 
@@ -167,16 +175,21 @@ impl System {
         crash::point();
         let handle = program.expression(self)?.stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
         let status = loop {
-            if let Some(output) = handle.wait_timeout(Duration::from_millis(100))? {
-                break Some(output.status);
-            }
-            progress(started.elapsed());
-            if log.metadata()?.len().saturating_sub(start_of_log) > MAX_OUTPUT {
-                end_group(&handle.pids());
-                handle.wait_timeout(PATIENCE)?;
-                let why = format!("{} was ended: it printed more than {} MiB", program.argv[0], MAX_OUTPUT >> 20);
+            let ended = handle.wait_timeout(Duration::from_millis(100))?.map(|output| output.status);
+            // Since the last look it may have printed any amount, and ended. A log of what was done to the end is as long as it is.
+            let is_done = ended.is_some() && program.log.is_some();
+            if log.metadata()?.len().saturating_sub(start_of_log) > program.most && !is_done {
+                if ended.is_none() {
+                    end_group(&handle.pids());
+                    handle.wait_timeout(PATIENCE)?;
+                }
+                let why = format!("{} was ended: it printed more than {} MiB", program.argv[0], program.most >> 20);
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
             }
+            if ended.is_some() {
+                break ended;
+            }
+            progress(started.elapsed());
             let stopped = interrupt::heard().is_some() && !program.undisturbed;
             if stopped || started.elapsed() > program.limit {
                 end_group(&handle.pids());
@@ -337,6 +350,17 @@ mod tests {
         assert!(matches!(out.ended, Ended::Status(s) if s != 0));
         assert!(out.last_lines(1).contains("does-not-exist"));
         assert!(System::live().run(&Program::new(["/no/such/program"])).is_err());
+    }
+
+    #[test]
+    fn a_program_prints_no_more_than_it_may() {
+        let program = |script: &str| Program::new(["sh", "-c", script]).output_up_to(1 << 20);
+        let system = System::live();
+        assert!(system.run(&program("head -c 1048576 /dev/zero")).is_ok_and(|output| output.succeeded()));
+        for script in ["head -c 1048577 /dev/zero", "head -c 1048577 /dev/zero; exec sleep 60"] {
+            let why = system.run(&program(script)).expect_err(script).to_string();
+            assert!(why.contains("more than 1 MiB"), "{why}");
+        }
     }
 
     #[test]
