@@ -24,6 +24,8 @@ pub struct CommandLine {
     back: Vec<String>,
     /// The image, if it is the reference of one.
     pub image: Option<String>,
+    /// Whether a runtime other than NVIDIA's is among the options that stay.
+    pub has_other_runtime: bool,
 }
 
 impl CommandLine {
@@ -64,6 +66,7 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translate
         front: [&texts(verb)[..], front].concat(),
         back: [back, &texts(from_image)].concat(),
         image: image.filter(|image| image.is_literal && is_reference(&image.text)).map(|image| image.text.clone()),
+        has_other_runtime: options.has_other_runtime,
     };
     let request_only = match image {
         _ if has_comment => Some("the command line has a comment"),
@@ -187,6 +190,7 @@ struct Options<'a> {
     visible: Option<String>,
     capabilities: Option<String>,
     has_runtime: bool,
+    has_other_runtime: bool,
     has_variable_file: bool,
     has_odd_variable: bool,
     /// A variable whose name the shell expands.
@@ -236,6 +240,7 @@ impl Options<'_> {
                 let name = value.rsplit('/').next().unwrap_or(value);
                 self.has_runtime = name == "nvidia" || name.starts_with("nvidia-");
                 if !self.has_runtime && is_literal {
+                    self.has_other_runtime = true;
                     return Ok(false);
                 }
             }

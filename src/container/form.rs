@@ -59,6 +59,11 @@ fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translat
     written.text = match form {
         Form::Compose => compose(&image, request),
         Form::Kubernetes => kubernetes(&image, request, &mut written),
+        // The last one counts, and it may keep the container from the host, as gVisor's does.
+        Form::Runtime if line.has_other_runtime => {
+            written.differs("a container has one runtime, and the command line names another one");
+            None
+        }
         _ => options(request, &mut written).map(|options| match request_only {
             Some(_) => shell_line(&options),
             None => line.with(if form == Form::Podman { "podman" } else { "docker" }, &options),
@@ -75,7 +80,7 @@ fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translat
     };
     if written.text.is_some() {
         written.notes.extend(note.map(str::to_owned));
-    } else if request.gpus == Gpus::DriverOnly {
+    } else if request.gpus == Gpus::DriverOnly && written.differences.is_empty() {
         let (.., lacks) = Form::ALL[form as usize];
         written.differs(format!("{lacks} for the driver without a GPU"));
     }

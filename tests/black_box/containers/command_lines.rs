@@ -237,6 +237,17 @@ fn cdi_has_no_devices_of_other_names() {
     }
 }
 
+/// Of several the last one counts, and another than NVIDIA's may keep the container apart from the host.
+#[test]
+fn another_runtime_is_not_written_beside_nvidias() {
+    for line in ["docker run --gpus all --runtime=runc x", "docker run --gpus all --runtime runsc --runtime=nvidia x"] {
+        let written = to(Form::Runtime, line);
+        assert!(written.text.is_none() && written.differences[0].contains("one runtime"), "{written:?}");
+    }
+    let line = "docker run --gpus all --runtime=runc x";
+    assert_eq!(to(Form::Docker, line).text.as_deref(), Some(line));
+}
+
 #[test]
 fn one_form_is_printed_alone() {
     let line = "NV_GPU=0,3 nvidia-docker run --rm nvidia/cuda nvidia-smi";
