@@ -153,7 +153,7 @@ bring() {
 		ulimit -f $((most / 512)) || :
 		case $1 in
 		*://*) if have curl; then
-			curl -fsSL --proto "=${1%%:*}" --retry 2 --connect-timeout 30 --speed-limit 1 --speed-time 60 -o "$work/$2" "$1/$2"
+			curl -gfsSL --proto "=${1%%:*}" --retry 2 --connect-timeout 30 --speed-limit 1 --speed-time 60 -o "$work/$2" "$1/$2"
 		else wget -q -T 60 -t 3 -O "$work/$2" "$1/$2"; fi ;;
 		*) cp "$1/$2" "$work/$2" ;;
 		esac

@@ -296,12 +296,17 @@ pub fn gpus_at<S: AsRef<str>>(addresses: &[S], of: usize) -> String {
     }
 }
 
-/// An address without what lets anyone download the file: its login, and its query, in which signed addresses have it.
+/// A path for people: where a file was expected, somebody may have given an address.
+pub fn public_path(path: &Path) -> String {
+    public_address(&path.to_string_lossy()).into_owned()
+}
+
+/// An address without what lets anyone download the file: its login, and its query, in which signed addresses have it, or fragment.
 pub fn public_address(address: &str) -> Cow<'_, str> {
     // The login first: a password may have a question mark.
     let shown = without_logins(address);
     let is_address = matches!(shown, Cow::Owned(_)) || address.contains("://") || address.starts_with("http");
-    match shown.find('?').filter(|_| is_address) {
+    match shown.find(['?', '#']).filter(|_| is_address) {
         Some(end) => Cow::Owned(shown[..end].to_owned()),
         None => shown,
     }
@@ -317,9 +322,40 @@ pub fn without_logins(text: &str) -> Cow<'_, str> {
     if !text.contains('@') {
         return Cow::Borrowed(text);
     }
-    let out: String = text.split_inclusive(char::is_whitespace).map(without_logins_in_word).collect();
+    let (mut rest, mut out) = (text, String::new());
+    while let Some(word) = rest.split_inclusive(char::is_whitespace).next() {
+        rest = &rest[word.len()..];
+        match start_of_cut_login(word).zip(end_of_cut_login(rest)).filter(|_| !word.ends_with('\n')) {
+            Some((start, end)) => {
+                out += &word[..start];
+                rest = &rest[end..];
+            }
+            None => out += &without_logins_in_word(word),
+        }
+    }
     if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
 }
+
+/// Where a login begins whose password has a blank: `https://user:pass word@host`. What follows the colon is no port.
+fn start_of_cut_login(word: &str) -> Option<usize> {
+    let start = word.rfind("://")? + 3;
+    let (user, password) = word[start..].trim_end().split_once(':')?;
+    let after_digits = password.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_port = after_digits.len() < password.len() && !after_digits.starts_with(char::is_alphanumeric);
+    let is_cut = !password.is_empty() && !password.starts_with(BESIDE_ADDRESSES) && !word.contains('@');
+    (is_cut && !is_port && !user.contains(BESIDE_ADDRESSES)).then_some(start)
+}
+
+/// Where such a login ends: behind the last @ of the next word on the line that has one, unless that is far away.
+fn end_of_cut_login(rest: &str) -> Option<usize> {
+    let near = rest.bytes().take(LONGEST_PASSWORD).take_while(|byte| *byte != b'\n');
+    let at = { near }.position(|byte| byte == b'@')?;
+    let word = rest[at..].split(char::is_whitespace).next()?;
+    Some(at + word.rfind('@')? + 1)
+}
+
+/// Bytes of a password with blanks.
+const LONGEST_PASSWORD: usize = 200;
 
 /// Bytes of a word that may have addresses in it.
 const LONGEST_ADDRESS: usize = 4096;
@@ -356,9 +392,16 @@ fn start_of_login(before: &str, after: &str) -> Option<usize> {
         let (front, user, password) = (&before[..start], &before[start..colon], &before[colon + 1..]);
         // `nas:/data@snapshot` is none, and `https:/me:pw@host` is.
         let is_path = password.starts_with('/') && !password.contains(':') && !user.starts_with("http");
-        let is_name = user.starts_with(|c: char| c.is_ascii_alphabetic()) && user != "mailto";
+        // `3b:00.0@x` and `12:30@x` are none, and `2me:pw@host` is.
+        let has_letter = user.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit());
+        let begins = |c: char| c.is_ascii_alphabetic() || c.is_ascii_digit() && has_letter;
+        let is_name = user.starts_with(begins) && user != "mailto";
         let is_alone = is_name && !front.ends_with(['/', ':']) && !is_digest && !is_path && !password.starts_with("//");
-        let is_port = |end: usize| password[..end].parse::<u16>().is_ok();
+        // In an address with a slash behind it, a number is rather the beginning of a password than the port of a host that has no
+        // domain: `https://me:1234/pw@host`.
+        let is_host = !front.ends_with("//") || user.contains('.') || user == "localhost";
+        let is_port =
+            |end: usize| password[..end].parse::<u16>().is_ok() && (is_host || !password[end..].starts_with('/'));
         // Where the login has ended before, this @ is of a path.
         let rest = password.trim_start_matches('/');
         let has_login = |end: usize| rest[..end].contains('@');
@@ -389,7 +432,8 @@ mod tests {
         assert_eq!(public_address("https://me:p?w@x.example/a?sig=secret"), "https://x.example/a");
         assert_eq!(public_address("https:/me:pw@x.example/a?sig=secret"), "x.example/a");
         assert_eq!(public_address("https:/x.example/a?sig=secret"), "https:/x.example/a");
-        assert_eq!(public_address("/srv/what?.run"), "/srv/what?.run");
+        assert_eq!(public_address("/srv/what?.run#1"), "/srv/what?.run#1");
+        assert_eq!(public_address("https://x.example/a#secret"), "https://x.example/a");
     }
 
     #[test]
@@ -420,6 +464,10 @@ mod tests {
             ("https:me:S3@x", "x"),
             ("--mirror=me:S=3@x:3128", "--mirror=x:3128"),
             ("12:30,me:S3@x", "12:30,x"),
+            ("2me:S3@x", "x"),
+            ("https://me:1234/S3@x/d", "https://x/d"),
+            ("https://me:S3 CRET@x/d", "https://x/d"),
+            ("'https://me:S3 C R@E@x/d' and mail me@x", "'https://x/d' and mail me@x"),
             // What is no login.
             ("https://x.example/a@b?c=d@e", "https://x.example/a@b?c=d@e"),
             ("https://x.example, mail me@x.example", "https://x.example, mail me@x.example"),
@@ -432,6 +480,11 @@ mod tests {
             ("nas:/data@snapshot", "nas:/data@snapshot"),
             ("at 12:30@x, 0000:17:00.0@x", "at 12:30@x, 0000:17:00.0@x"),
             ("config.yaml:12:3@x", "config.yaml:12:3@x"),
+            ("3b:00.0@x 10de:2331@x 10:30:00@x", "3b:00.0@x 10de:2331@x 10:30:00@x"),
+            ("http://x:80 and http://y:80/, mail me@x", "http://x:80 and http://y:80/, mail me@x"),
+            ("http://x: refused, mail me@x", "http://x: refused, mail me@x"),
+            ("http://me:x\nme@x", "http://me:x\nme@x"),
+            ("http://localhost:5000/a@b", "http://localhost:5000/a@b"),
             ("ubuntu:24.04@sha256:ab", "ubuntu:24.04@sha256:ab"),
             ("nvcr.io/nvidia/cuda:12.4@sha256:ab", "nvcr.io/nvidia/cuda:12.4@sha256:ab"),
             ("localhost:5000/repo/name@sha256:ab", "localhost:5000/repo/name@sha256:ab"),

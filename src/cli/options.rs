@@ -19,7 +19,7 @@ use crate::operation::valid::{self, Valid};
 use crate::paths;
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
-use crate::text::{quoted, quoted_path};
+use crate::text::{public_path, quoted, quoted_path};
 use crate::translation;
 use crate::version::{CudaVersion, Requirement, VersionError};
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -196,11 +196,12 @@ impl BundleOptions {
                 }
                 e => Problem::from(e),
             };
-            Problem { message: format!("the bundle {}: {}", path.display(), problem.message), ..problem }
+            Problem { message: format!("the bundle {}: {}", public_path(path), problem.message), ..problem }
         })?;
         if key.is_some() && !self.allow_older {
             store.not_replayed(&bundle.manifest.database.version).map_err(|e| {
-                Problem::integrity(format!("the bundle {}: {e}", path.display())).hint("add --allow-older to accept it")
+                Problem::integrity(format!("the bundle {}: {e}", public_path(path)))
+                    .hint("add --allow-older to accept it")
             })?;
         }
         Ok(Some(Arc::new(bundle)))

@@ -5,6 +5,7 @@ use super::contents::Contents;
 use crate::system::input::InputError;
 use crate::system::limits::{MAX_DESCRIPTION, is_light_config};
 use crate::system::{Program, System};
+use crate::text::public_address;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -87,5 +88,5 @@ pub fn in_engine(system: &System, name: &str) -> Result<Image, ImageError> {
             return Ok(of_config(first, engine.to_owned()));
         }
     }
-    Err(ImageError::Unknown(name.to_owned()))
+    Err(ImageError::Unknown(public_address(name).into_owned()))
 }

@@ -25,7 +25,7 @@ pub const STANDARD_INPUT: &str = "-";
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// It cannot be opened or read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}", public_path(path))]
     Io {
         /// The file or directory.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum InputError {
         source: io::Error,
     },
     /// It is not a regular file.
-    #[error("cannot read {}: it is {kind}, not a regular file", path.display())]
+    #[error("cannot read {}: it is {kind}, not a regular file", public_path(path))]
     Kind {
         /// The file or directory.
         path: PathBuf,
@@ -41,10 +41,10 @@ pub enum InputError {
         kind: &'static str,
     },
     /// The link belongs to an untrusted user, and root would act on the file.
-    #[error("{} is a symbolic link that belongs to an untrusted user", .0.display())]
+    #[error("{} is a symbolic link that belongs to an untrusted user", public_path(.0))]
     Link(PathBuf),
     /// It exceeds the limit of its kind.
-    #[error("cannot read {}: it is longer than {most} bytes", path.display())]
+    #[error("cannot read {}: it is longer than {most} bytes", public_path(path))]
     TooLong {
         /// The file or directory.
         path: PathBuf,
@@ -52,13 +52,13 @@ pub enum InputError {
         most: u64,
     },
     /// It is JSON with more values than any real file has.
-    #[error("cannot read {}: it has more than {MAX_JSON_WEIGHT} values", .0.display())]
+    #[error("cannot read {}: it has more than {MAX_JSON_WEIGHT} values", public_path(.0))]
     TooManyValues(PathBuf),
     /// It is not text.
-    #[error("cannot read {}: it is not UTF-8 text", .0.display())]
+    #[error("cannot read {}: it is not UTF-8 text", public_path(.0))]
     NotText(PathBuf),
     /// An untrusted user could have written it.
-    #[error("{} {why}", path.display())]
+    #[error("{} {why}", public_path(path))]
     Untrusted {
         /// The file or directory.
         path: PathBuf,

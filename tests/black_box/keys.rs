@@ -379,6 +379,13 @@ fn no_login_is_in_what_is_said() {
         &["self", "verify", "//me:S3CRET@127.0.0.1:1/d", "--key", &key],
         &["self", "verify", "http//me:S3CRET@127.0.0.1:1/d", "--key", &key],
         &["self", "verify", "http://me:S3CRET@127.0.0.1:1/d", "--key", &key],
+        // Where a file is expected.
+        &["bundle", "verify", "https://x.example/d?token=S3CRET"],
+        &["plan", "--bundle", "https://x.example/d#S3CRET"],
+        &["plan", "--facts", "https://x.example/d?token=S3CRET"],
+        &["container", "check", "https://x.example/d?token=S3CRET"],
+        &["container", "check", "https://x.example/d.tar#S3CRET"],
+        &["bundle", "verify", "https://me:SESAME S3CRET@x.example/d"],
     ] {
         for words in [words.to_vec(), [words, &["--json"]].concat()] {
             let (code, said) = bench.gpusetup(&words);
@@ -397,8 +404,13 @@ fn no_login_is_in_what_is_said() {
         "//me:S3CRET@127.0.0.1:1/d",
         "http//me:S3CRET@127.0.0.1:1/d",
         "me:S3CRET@127.0.0.1:1",
+        // curl would print what it takes for a pattern.
+        "https://[me:S3CRET@::1]",
+        "https://me:{S3CRET@127.0.0.1:1",
     ] {
-        let (code, said) = bench.script(&["openssl", "wget"], from, &[]);
-        assert!(code == 1 && !said.contains("SESAME") && !said.contains("S3CRET"), "{from}: {said}");
+        for client in ["wget", "curl"] {
+            let (code, said) = bench.script(&["openssl", client], from, &[]);
+            assert!(code == 1 && !said.contains("SESAME") && !said.contains("S3CRET"), "{from}: {said}");
+        }
     }
 }

@@ -11,7 +11,7 @@ use crate::host::{Facts, Gpu, Look, MachineKind, UNKNOWN_ARCHITECTURE, assumed_g
 use crate::render::container as rendered;
 use crate::resolve::{known_card, own_platform, own_way_here};
 use crate::system::System;
-use crate::text::{quoted, quoted_path};
+use crate::text::{public_address, quoted, quoted_path};
 use crate::version::{DriverVersion, Requirement, Want};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,12 @@ pub struct Options {
 impl Options {
     /// The same check, of all images.
     fn again(&self) -> String {
-        format!("gpusetup container check {}{}{}", quoted(&self.image), self.driver_flag(), self.host_flags())
+        format!(
+            "gpusetup container check {}{}{}",
+            quoted(&public_address(&self.image)),
+            self.driver_flag(),
+            self.host_flags()
+        )
     }
 
     fn driver_flag(&self) -> String {
@@ -97,10 +102,16 @@ fn images(options: &Options, system: &System, architecture: &str) -> Result<Vec<
         return container::in_file(path, architecture, options.only.as_deref()).map_err(|e| unread(e, options));
     }
     if options.image.is_empty() || options.image.starts_with('-') || options.image.contains(crate::text::is_hidden) {
-        return Err(Problem::usage(format!("{:?} is neither a file nor the name of an image", options.image)));
+        return Err(Problem::usage(format!(
+            "{:?} is neither a file nor the name of an image",
+            public_address(&options.image)
+        )));
     }
     if options.only.is_some() {
-        return Err(Problem::usage(format!("--image chooses in an archive, and {} is no file", options.image)));
+        return Err(Problem::usage(format!(
+            "--image chooses in an archive, and {} is no file",
+            public_address(&options.image)
+        )));
     }
     container::in_engine(system, &options.image).map(|image| vec![image]).map_err(|e| unread(e, options))
 }
