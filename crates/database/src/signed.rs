@@ -130,7 +130,9 @@ impl Signers {
 /// Whether a signature with this comment is for a file of this name, and still good.
 fn judged(comment: &str, name: &str, today: Option<&str>) -> Result<(), SignatureError> {
     let field = |of: &str| comment.split('\t').find_map(|field| field.strip_prefix(of));
-    if field("file:") != Some(name) {
+    // install.sh and the book's commands refuse a comment with two names, too.
+    let names = comment.split('\t').filter_map(|field| field.strip_prefix("file:"));
+    if !names.eq([name]) {
         return Err(SignatureError::Name { name: name.to_owned(), comment: comment.to_owned() });
     }
     match (field("expires:"), today) {
@@ -327,6 +329,8 @@ mod tests {
         // Whatever was signed, its comment is signed with it.
         let renamed = BY_TWO.replace("file:text", "file:texts");
         assert!(matches!(two.verify("texts", TEXT, &renamed, None), Err(SignatureError::Signature(_))));
+        assert!(judged("test\tfile:a", "a", None).is_ok() && judged("file:a\tfile:a", "a", None).is_err());
+        assert!(judged("file:a\tfile:b", "a", None).is_err());
         assert!(judged("file:a\texpires:2027-3-1", "a", Some("2026-01-01")).is_err());
     }
 
