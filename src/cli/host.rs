@@ -94,7 +94,7 @@ pub fn tell_left_out(left_out: Vec<LeftOut>) {
     if let Some((LeftOut { path, why, .. }, more)) = left_out.split_first() {
         let more = match more.len() {
             0 => String::new(),
-            number if number + 1 < MAX_NAMED => format!("; nor {} more", count(number as u64, "file")),
+            number if number + 1 < MAX_NAMED => format!("; nor {}", count(number as u64, "more file")),
             _ => "; nor many more files".to_owned(),
         };
         say(&format!("not read: {}: {why}{more}", one_line(&path.to_string_lossy())));

@@ -424,7 +424,7 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     } else {
         let signed = comments.iter().map(|comment| format!("\n  {}", visible(&comment.replace('\t', ", "))));
         let over = expired.map_or_else(String::new, |day| {
-            format!("\nIts last day, {}, is over: newer releases may repair faults of it. gpusetup self update gets the newest one.", visible(&day))
+            format!("\nIts last day, {}, is over: newer releases may fix faults in it. gpusetup self update gets the newest one.", visible(&day))
         });
         print(&format!("{shown}: the signature matches{}{over}\n", signed.collect::<String>()))?;
     }
