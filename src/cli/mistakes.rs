@@ -129,7 +129,7 @@ fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Pro
             Some(problem("plan changes nothing: it is a dry run already".to_owned())?.attempt(again(words, typed, "")))
         }
         (Some("apply"), "--dry-run" | "-n") => Some(dry_apply(typed, words)),
-        (Some("facts" | "plan" | "apply"), _) if Path::new(typed).is_dir() => {
+        (Some("facts" | "plan" | "apply"), _) if input::is_directory(Path::new(typed)) => {
             Some(problem(format!("{typed} is a directory: a tree of a host is named with --root"))?.attempt(again(
                 words,
                 typed,

@@ -19,7 +19,7 @@ pub fn is_report(argument: &str) -> bool {
 /// What a report holds.
 pub fn read(path: &Path) -> Result<Collected, Problem> {
     let name = path.display();
-    if path.is_dir() {
+    if input::is_directory(path) {
         let sentence = format!("{name} is a directory and no report: a tree of a host is named with --root");
         return Err(Problem::usage(sentence).attempt(format!("gpusetup doctor --root {}", quoted_path(path))));
     }

@@ -58,7 +58,7 @@ fn in_loader(facts: &Facts, files: &PathFiles, default: &Toolkit, link: &Path) -
         let clause = format!(
             "{} (line {}) puts the libraries of CUDA {} before those of the default toolkit: of two with the same name, programs \
              load these",
-            quoted_path(&at.file),
+            quoted_path(at.file),
             at.line,
             other.version
         );

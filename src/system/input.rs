@@ -130,6 +130,11 @@ pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
     open_kind(path, trust, |kind| kind.is_file() || kind.is_dir())
 }
 
+/// Whether the user named a directory.
+pub fn is_directory(path: &Path) -> bool {
+    open_any(path, &Trust::Anybody).is_ok_and(|file| file.metadata().is_ok_and(|meta| meta.is_dir()))
+}
+
 /// The kind is judged before the trust: to make a directory such as /tmp trusted would be bad advice.
 fn open_kind(path: &Path, trust: &Trust, is_meant: fn(FileType) -> bool) -> Result<File, InputError> {
     let file = match trust {

@@ -167,7 +167,7 @@ impl System {
 
     /// Notes that a look leaves out a file on which everything depends.
     pub fn leave_out_all(&self, path: impl AsRef<Path>, why: &str) {
-        self.refused(path.as_ref(), why.to_owned(), Limit::Whole);
+        self.refused(path.as_ref(), why.to_owned(), Some(Limit::Whole));
     }
 
     /// How much of a file of this kind may be read now.
