@@ -3,7 +3,6 @@
 //! Values that differ from host to host are arguments. `explain` passes placeholders, such as `KEY.der`.
 
 use crate::compat::{Bulletin, Companion, KeyByHand, ModuleFlavour, OnlySigner, PackageManager, VersionRule};
-use crate::host::Unreadable;
 use crate::ids::{CheckId, Rule, RuleId};
 use crate::packages;
 use crate::system::limits::Limit;
@@ -625,10 +624,9 @@ pub fn partly_read(said: &str) -> String {
 }
 
 /// What to do with a file or folder that is too large, or with the files beside the first that was not read (GS608).
-pub fn make_smaller(unread: &Unreadable) -> Remedy {
-    let path = unread.path();
+pub fn make_smaller(path: &str, limit: Option<Limit>) -> Remedy {
     let folder = Path::new(path).parent().map_or(path.into(), Path::to_string_lossy);
-    let (text, what) = match unread.limit {
+    let (text, what) = match limit {
         Some(Limit::Whole) => ("see what takes so much, and make it smaller or remove it", &*folder),
         _ => ("make it smaller, or remove it", path),
     };

@@ -568,7 +568,7 @@ fn large_homes_and_many_people_are_no_finding() {
     tree.write("home/ann/.bashrc", &"#\n".repeat(150 << 10));
     let (said, error) = unread(&tree);
     assert!(said.contains("\"pass\""), "{said}");
-    assert!(error.contains("not read: /etc/passwd") && error.contains("nor 1 file more"), "{error}");
+    assert!(error.contains("not read: /etc/passwd") && error.contains("nor 1 more file"), "{error}");
     tree.write("var/lib/dpkg/status", "");
     let removed = on(&tree, &["uninstall", "--cuda", "12.4", "--dry-run"]);
     let words = removed.out.split_whitespace().collect::<Vec<_>>().join(" ");
