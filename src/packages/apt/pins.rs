@@ -113,7 +113,7 @@ impl ReleasePattern {
         let mut pattern = Self::default();
         if text == "*" {
             pattern.all = true;
-        } else if !text.contains('=') {
+        } else if !text.is_empty() && !text.contains('=') {
             match text.starts_with(|c: char| c.is_ascii_digit()) {
                 true => pattern.version = Some(VersionPattern::parse(text)?),
                 false => pattern.release = expression(text)?,
