@@ -12,7 +12,8 @@ system=/usr/lib/x86_64-linux-gnu
 dkms=/lib/modules/$K/updates/dkms
 
 # says LINE...: the kernel says so
-says() { printf '[   12.345678] %s\n' "$@" >>$live/log; }
+# Each line has a time of its own: what has that of another program's message is a part of that message.
+says() { for line in "$@"; do printf '[   12.%06d] %s\n' "$(grep -c '' $live/log || true)" "$line" >>$live/log; done; }
 
 # bind DRIVER [GPU]: this driver has the GPU; none where it is ''
 bind() {
