@@ -623,12 +623,14 @@ pub fn partly_read(said: &str) -> String {
     format!("only a part of the host was read; not read: {said}")
 }
 
+const MAKE_SMALLER: &str = "make it smaller, or remove it";
+
 /// What to do with a file or folder that is too large, or with the files beside the first that was not read (GS608).
 pub fn make_smaller(path: &str, limit: Option<Limit>) -> Remedy {
     let folder = Path::new(path).parent().map_or(path.into(), Path::to_string_lossy);
     let (text, what) = match limit {
         Some(Limit::Whole) => ("see what takes so much, and make it smaller or remove it", &*folder),
-        _ => ("make it smaller, or remove it", path),
+        _ => (MAKE_SMALLER, path),
     };
     Remedy::new(text, [format!("sudo ls -lS {}", quoted(what))])
 }
@@ -902,7 +904,7 @@ pub fn of(id: CheckId) -> Cause {
         CheckId::GS608 => Cause::new(
             "a file or folder is larger than gpusetup reads one, so that what depends on it is not known; or all files together are",
         )
-        .fix("make it smaller, or remove it", ["gpusetup facts"]),
+        .fix(MAKE_SMALLER, ["gpusetup facts"]),
         CheckId::GS606 => Cause::new("HOME and PATH are not set, as under cloud-init, systemd and cron")
             .only("apply only: it gives every command a complete environment"),
         CheckId::GS701 => Cause::new(

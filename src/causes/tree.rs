@@ -113,17 +113,11 @@ fn beside_quoted(text: &str, change: impl FnOnce(&str) -> String) -> String {
     while let Some(word) = quoted_word(rest) {
         bare += &rest[..word.start];
         bare.push(QUOTED);
+        words.push(&rest[word.start..word.end]);
         rest = &rest[word.end..];
-        words.push(word);
     }
     bare += rest;
-    let mut at = 0;
-    let words = words.into_iter().map(|word| {
-        let own = &text[at + word.start..at + word.end];
-        at += word.end;
-        own
-    });
-    let (changed, mut words) = (change(&bare), words.collect::<Vec<_>>().into_iter());
+    let (changed, mut words) = (change(&bare), words.into_iter());
     let mut parts = changed.split(QUOTED);
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |out, part| out + words.next().unwrap_or_default() + part)

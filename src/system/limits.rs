@@ -126,8 +126,7 @@ impl System {
         Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most, work, false))), ..self.clone() }
     }
 
-    /// The same look for a home, whose files somebody other than root wrote: it has a budget of its own, [`MAX_HOME`], and uses up
-    /// no other.
+    /// The same look for a home, whose files somebody other than root wrote. It has a separate budget, [`MAX_HOME`].
     pub fn at_home(&self) -> Self {
         Self { look: self.look.as_ref().map(|_| Look::of(MAX_HOME, MAX_WORK, true)), ..self.clone() }
     }

@@ -690,7 +690,7 @@ fn a_higher_layer_removes_what_a_lower_one_has() {
         assert_eq!(has_cuda(&[lower.clone(), upper.clone()]), is_left, "{name} {kind:?}");
         assert!(has_cuda(&[upper, lower]), "{name} {kind:?} below it");
     }
-    // A name that takes a record of its own.
+    // A name that takes a separate record.
     let mut long = tar::Builder::new(Vec::new());
     let name = format!("opt/{}/libcudart.so.12.6.77", "x".repeat(120));
     let mut header = tar::Header::new_gnu();

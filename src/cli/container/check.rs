@@ -109,7 +109,7 @@ fn images(options: &Options, system: &System, architecture: &str) -> Result<Vec<
     }
     if options.only.is_some() {
         return Err(Problem::usage(format!(
-            "--image chooses in an archive, and {} is no file",
+            "--image chooses in an archive, and {} is not a file",
             public_address(&options.image)
         )));
     }

@@ -12,7 +12,7 @@ system=/usr/lib/x86_64-linux-gnu
 dkms=/lib/modules/$K/updates/dkms
 
 # says LINE...: the kernel says so
-# Each line has a time of its own: what has that of another program's message is a part of that message.
+# Each line has another time: lines with the time of another program's message count as part of that message.
 says() { for line in "$@"; do printf '[   12.%06d] %s\n' "$(grep -c '' $live/log || true)" "$line" >>$live/log; done; }
 
 # bind DRIVER [GPU]: this driver has the GPU; none where it is ''
