@@ -75,9 +75,10 @@ use crate::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageM
 use crate::nvidia::{DeviceReadings, DeviceState, MigHost};
 use crate::system::limits::Limit;
 use crate::system::{Node, Space};
-use crate::text::quoted;
+use crate::text::{quoted, quoted_at_start};
 use crate::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -648,9 +649,14 @@ impl Missing {
 
 impl Unreadable {
     /// The file or folder, as far as it is one.
-    pub fn path(&self) -> &str {
-        let text = if self.what.starts_with('/') { &self.what } else { &self.why };
-        text.split(": ").next().unwrap_or(text)
+    pub fn path(&self) -> Cow<'_, str> {
+        if self.what.starts_with('/') {
+            return Cow::Borrowed(&self.what);
+        }
+        match quoted_at_start(&self.why) {
+            Some(word) => Cow::Owned(word),
+            None => Cow::Borrowed(self.why.split(": ").next().unwrap_or(&self.why)),
+        }
     }
 
     /// What could not be read, and why, in a line.

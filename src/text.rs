@@ -97,6 +97,18 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// The word that [`quoted`] put between quotes at the start of a text.
+pub fn quoted_at_start(text: &str) -> Option<String> {
+    let (mut word, mut rest) = (String::new(), text.strip_prefix('\'')?);
+    loop {
+        let (part, after) = rest.split_once('\'')?;
+        word += part;
+        let Some(next) = after.strip_prefix("\\''") else { return Some(word) };
+        word.push('\'');
+        rest = next;
+    }
+}
+
 /// A JSON value whose texts and keys are all [`visible`].
 pub fn visible_json(value: Value) -> Value {
     match value {
@@ -492,6 +504,14 @@ mod tests {
         ] {
             assert_eq!(without_logins(text), shown);
         }
+    }
+
+    #[test]
+    fn a_quoted_word_is_read_back() {
+        for word in ["/a b", "/it's", "/'", "/a: b", "/'\\''"] {
+            assert_eq!(quoted_at_start(&format!("{}: why, 'so'", quoted(word))).as_deref(), Some(word));
+        }
+        assert_eq!([quoted_at_start("/a: 'b'"), quoted_at_start("'a")], [None, None]);
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub fn tell_left_out(left_out: Vec<LeftOut>) {
             number if number + 1 < MAX_NAMED => format!("; nor {}", count(number as u64, "more file")),
             _ => "; nor many more files".to_owned(),
         };
-        say(&format!("not read: {}: {why}{more}", one_line(&path.to_string_lossy())));
+        say(&format!("not read: {}: {why}{more}", one_line(&quoted_path(path))));
     }
 }
 

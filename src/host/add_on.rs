@@ -7,6 +7,7 @@ use super::{AddOnFiles, LibraryFile, Origin, Toolkit, elf};
 use crate::compat::AddOn;
 use crate::packages::upstream;
 use crate::system::System;
+use crate::text::quoted_path;
 use crate::version::AddOnVersion;
 use object::ReadCache;
 use std::collections::BTreeMap;
@@ -158,7 +159,7 @@ fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<Libra
     let mut summed: BTreeMap<(u64, u64), Option<String>> = BTreeMap::new();
     for file in files.iter_mut().filter(|f| f.link.is_none() && alike(f)) {
         let path = directory.join(&file.name);
-        let what = format!("the bytes of {}", path.display());
+        let what = format!("the bytes of {}", quoted_path(&path));
         let Some(inode) = reader.metadata(&path).map(|meta| (meta.dev(), meta.ino())) else { continue };
         let mut sum = || reader.system.sum(&path).map_err(|e| reader.miss(&what, e)).ok();
         file.sha256 = summed.entry(inode).or_insert_with(&mut sum).clone();
@@ -171,7 +172,7 @@ fn file(reader: &mut Reader, directory: &Path, name: String) -> LibraryFile {
     let link = reader.system.link_target(&path);
     let size = if link.is_some() { 0 } else { reader.metadata(&path).map_or(0, |m| m.len()) };
     let opened =
-        reader.is_file(&path).then(|| reader.open(&format!("the SONAME of {}", path.display()), &path)).flatten();
+        reader.is_file(&path).then(|| reader.open(&format!("the SONAME of {}", quoted_path(&path)), &path)).flatten();
     LibraryFile { soname: opened.and_then(|f| elf::soname(&ReadCache::new(f))), link, size, sha256: None, name }
 }
 

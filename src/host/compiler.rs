@@ -5,6 +5,7 @@ use super::installed::Packages;
 use super::reader::Reader;
 use super::{Compiler, elf, kernel};
 use crate::packages::upstream;
+use crate::text::quoted_path;
 use object::ReadCache;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -98,7 +99,7 @@ pub fn glibc(reader: &mut Reader, packages: Option<&Packages>, libraries: &[&Pat
     let what = "the C library's version";
     let version = elf::c_library(&ReadCache::new(reader.open(what, &path)?));
     if version.is_none() {
-        reader.miss(what, format_args!("{} has no version banner", path.display()));
+        reader.miss(what, format_args!("{} has no version banner", quoted_path(&path)));
     }
     version
 }

@@ -23,6 +23,7 @@ use crate::packages::{self, Versions};
 use crate::paths::{STARTED_AT_BOOT, UNIT_FOLDERS};
 use crate::system::limits::MAX_RECORD;
 use crate::system::{Node, Program, System};
+use crate::text::quoted_path;
 use crate::version::AddOnVersion;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -335,7 +336,7 @@ fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
     let mode = match system.node(path) {
         Ok(Node::Absent) => return Seen::Absent,
         Ok(Node::File { mode, .. }) => mode,
-        Ok(Node::Link { target }) => return Seen::Unreadable(format!("it is a link to {}", target.display())),
+        Ok(Node::Link { target }) => return Seen::Unreadable(format!("it is a link to {}", quoted_path(&target))),
         Ok(Node::Directory | Node::Other) => return Seen::Unreadable("it is no file".to_owned()),
         Err(e) => return Seen::Unreadable(e.to_string()),
     };

@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(Packages::read(&mut reader, &[], &[]), None);
         reader.note_left_out();
         let [missed] = reader.missed.as_slice() else { panic!("{:?}", reader.missed) };
-        assert_eq!((missed.limit, missed.path()), (Some(Limit::Whole), "/var/lib/dpkg/status"));
+        assert_eq!((missed.limit, &*missed.path()), (Some(Limit::Whole), "/var/lib/dpkg/status"));
         assert_eq!(system.left_out().len(), 1);
     }
 

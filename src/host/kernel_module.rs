@@ -6,6 +6,7 @@ use super::reader::Reader;
 use crate::compat::ModuleFlavour;
 use crate::system::Price;
 use crate::system::limits::DECODER_MEMORY;
+use crate::text::quoted_path;
 use crate::version::DriverVersion;
 use liblzma::read::XzDecoder;
 use liblzma::stream::Stream;
@@ -65,7 +66,10 @@ fn info(reader: &mut Reader, directory: &Path, release: &str) -> Option<(Option<
     if recorded.is_none() {
         let path = place.join(main);
         let why = if main.ends_with(".ko") { "names no version" } else { "is compressed" };
-        reader.miss(format!("the version of the nvidia module of {release}"), format_args!("{} {why}", path.display()));
+        reader.miss(
+            format!("the version of the nvidia module of {release}"),
+            format_args!("{} {why}", quoted_path(&path)),
+        );
     }
     Some((recorded, license))
 }

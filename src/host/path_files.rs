@@ -4,6 +4,7 @@
 use crate::paths::{LOADER_PATH, PROFILE};
 use crate::system::System;
 use crate::system::limits::{MAX_HOME, MAX_LOOK, MAX_RECORD};
+use crate::text::quoted_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -190,7 +191,7 @@ impl PathFiles {
             all.left.extend(found.left);
         }
         let new = |said: &String| !all.left.contains(said);
-        let left_out = on.left_out().into_iter().map(|one| format!("{}: {}", one.path.display(), one.why));
+        let left_out = on.left_out().into_iter().map(|one| format!("{}: {}", quoted_path(&one.path), one.why));
         let left_out: Vec<_> = left_out.filter(new).collect();
         all.left.extend(left_out);
         all
@@ -223,7 +224,7 @@ impl PathFiles {
     }
 
     fn add(&mut self, on: &System, path: &Path, owner: u32, is_private: bool, syntax: Option<Syntax>) {
-        let shown = path.display();
+        let shown = quoted_path(path);
         match on.editable(path) {
             Ok(Ok(None)) => {}
             Ok(Ok(Some(file))) if file.uid != owner => self.leave(format!("{shown} belongs to another user")),
@@ -247,7 +248,7 @@ impl PathFiles {
 
     fn pass_over(&mut self, on: &System, path: &Path, why: &str) {
         on.pass_over(path, why);
-        self.left.push(format!("{}: {why}", path.display()));
+        self.left.push(format!("{}: {why}", quoted_path(path)));
     }
 
     /// The homes of root and of people, with their users, by `/etc/passwd`.

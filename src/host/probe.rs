@@ -14,6 +14,7 @@ use crate::paths::{
     SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
 };
 use crate::system::{Node, Space, System};
+use crate::text::quoted_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -227,7 +228,7 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
         }
         match reader.system.space(path) {
             Ok(space) => spaces.push(space),
-            Err(e) => reader.miss(format!("the free space at {}", path.display()), e),
+            Err(e) => reader.miss(format!("the free space at {}", quoted_path(path)), e),
         }
     }
     spaces
@@ -359,7 +360,7 @@ fn paths(
                 let modified = reader.system.modified(&path);
                 states.insert(path, PathState { node, modified });
             }
-            Err(e) => reader.miss(format!("the state of {}", path.display()), e),
+            Err(e) => reader.miss(format!("the state of {}", quoted_path(path.as_ref())), e),
         }
     }
     for path in other_names(prefix, toolkits) {
@@ -373,7 +374,7 @@ fn paths(
             Ok(node) => {
                 states.insert(path.clone(), PathState { node, modified: reader.system.modified(&path) });
             }
-            Err(e) => reader.miss(format!("the state of {}", path.display()), e),
+            Err(e) => reader.miss(format!("the state of {}", quoted_path(path.as_ref())), e),
         }
     }
     states

@@ -4,6 +4,7 @@
 use super::{Missing, Unreadable};
 use crate::system::limits::{LeftOut, Limit, MAX_CONFIG};
 use crate::system::{Metered, System, is_absent};
+use crate::text::{quoted, quoted_path};
 use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -16,7 +17,7 @@ const MAX_MISSED: usize = 500;
 pub fn add_left_out(missed: &mut Vec<Unreadable>, system: &System) {
     for LeftOut { path, why, limit } in system.left_out() {
         let what = path.display().to_string();
-        match missed.iter_mut().find(|one| one.what == what || one.why.starts_with(&what)) {
+        match missed.iter_mut().find(|one| one.what == what || one.why.starts_with(&quoted(&what))) {
             Some(one) => one.limit = limit,
             None => missed.push(Unreadable { what, why, missing: None, limit }),
         }
@@ -45,7 +46,7 @@ impl<'a> Reader<'a> {
     /// Records that a file could not be read on which everything depends, as if nothing had been read after it.
     pub fn miss_all(&mut self, what: &str, path: &str, why: &str) {
         self.system.leave_out_all(path, why);
-        let (why, limit) = (format!("{path}: {why}"), Some(Limit::Whole));
+        let (why, limit) = (format!("{}: {why}", quoted(path)), Some(Limit::Whole));
         self.note(Unreadable { what: what.to_owned(), why, missing: None, limit });
     }
 
@@ -70,7 +71,7 @@ impl<'a> Reader<'a> {
             Ok(value) => Some(value),
             Err(e) => {
                 if !is_absent(&e) {
-                    self.miss(what, format_args!("{}: {e}", path.display()));
+                    self.miss(what, format_args!("{}: {e}", quoted_path(path)));
                 }
                 None
             }

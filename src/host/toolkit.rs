@@ -7,6 +7,7 @@ use crate::compat::Database;
 use crate::packages::upstream;
 use crate::paths::{CUDA_ALTERNATIVES_DPKG, CUDA_ALTERNATIVES_RPM};
 use crate::system::Node;
+use crate::text::quoted_path;
 use crate::version::CudaVersion;
 use serde::Deserialize;
 use serde_json::json;
@@ -59,7 +60,7 @@ pub fn toolkits(reader: &mut Reader, packages: Option<&Packages>, database: &Dat
         let Some(version) = said.or(by_name) else {
             if reader.system.exists(path.join("bin/nvcc")) {
                 reader.miss(
-                    format!("the version of the toolkit {}", path.display()),
+                    format!("the version of the toolkit {}", quoted_path(&path)),
                     "neither version.json, version.txt nor the directory name contains it",
                 );
             }
@@ -84,7 +85,7 @@ pub fn alternatives(reader: &mut Reader, toolkits: &[Toolkit]) -> Vec<PathBuf> {
 
 /// The version, and the components of a toolkit that gpusetup assembled.
 fn version(reader: &mut Reader, database: &Database, path: &Path) -> (Option<CudaVersion>, Option<Vec<String>>) {
-    let what = format!("the version of the toolkit {}", path.display());
+    let what = format!("the version of the toolkit {}", quoted_path(path));
     if let Some(text) = reader.text(&what, path.join("version.json")) {
         match serde_json::from_str::<BTreeMap<String, Component>>(&text) {
             Ok(components) => return (from_components(&components, database), put_together(components)),

@@ -308,7 +308,7 @@ fn installs_driver(chosen: &Resolution) -> bool {
 fn wholly_read(facts: &Facts) -> Result<(), Conflict> {
     let Some(one) = facts.left_out(Limit::Whole).next() else { return Ok(()) };
     let conflict = Conflict::blocked(CheckId::GS608, causes::partly_read(&one.said()));
-    Err(conflict.hint(causes::make_smaller(one.path(), one.limit).to_string()))
+    Err(conflict.hint(causes::make_smaller(&one.path(), one.limit).to_string()))
 }
 
 /// Refuses to install a driver for a GPU that is passed through to a virtual machine.

@@ -10,6 +10,7 @@ use crate::ids::CheckId;
 use crate::operation::{Operation, WriteFile};
 use crate::paths::MODULE_OPTIONS;
 use crate::resolve::{Conflict, Install, ModuleOption, Request};
+use crate::text::quoted_path;
 use std::path::Path;
 
 const TITLE: &str = "Set options of the driver's kernel modules";
@@ -63,7 +64,7 @@ pub fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflic
     };
     for wanted in &request.settings.module_options {
         let Some(set) = facts.module_options.iter().find(|set| differs(wanted, set)) else { continue };
-        let (by, text) = (set.by.display(), format!("{}.{}", set.module, set.name));
+        let (by, text) = (quoted_path(&set.by), format!("{}.{}", set.module, set.name));
         let (place, hint) = match set.line {
             Some(line) => (format!("{by}:{line}"), format!("remove that line: sudoedit {by}")),
             None => {

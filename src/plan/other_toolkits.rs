@@ -19,7 +19,7 @@ pub fn before_default(facts: &Facts, files: &PathFiles, default: &Toolkit, link:
 pub fn default_first(file: &Path, link: &Path) -> String {
     match file.starts_with("/etc/ld.so.conf") || file.starts_with("/etc/ld.so.conf.d") {
         true => "remove the line, and run `sudo ldconfig`".to_owned(),
-        false => format!("change it to {}, or remove it", link.display()),
+        false => format!("change it to {}, or remove it", quoted_path(link)),
     }
 }
 

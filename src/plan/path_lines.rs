@@ -10,6 +10,7 @@ pub use preferred::preferred;
 use super::Act;
 use crate::host::{PathFile, Syntax};
 use crate::operation::{EditFile, LineEdit};
+use crate::text::quoted_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use values::Values;
@@ -76,7 +77,8 @@ pub fn edit(file: &PathFile, gone: &[PathBuf], inherited: &BTreeSet<String>) -> 
     let act = (!edits.is_empty()).then(|| Act::needed(EditFile { path: file.path.clone(), owner: file.owner, edits }));
     let numbers: Vec<_> = left.iter().map(ToString::to_string).collect();
     let lines = if numbers.len() == 1 { "line" } else { "lines" };
-    let sentence = format!("{} still names the removed toolkit ({lines} {})", file.path.display(), numbers.join(", "));
+    let sentence =
+        format!("{} still names the removed toolkit ({lines} {})", quoted_path(&file.path), numbers.join(", "));
     (act, (!numbers.is_empty()).then_some(sentence))
 }
 

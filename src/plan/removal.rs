@@ -357,7 +357,7 @@ impl RemovalPlanner<'_> {
         if below {
             acts.push(Act::needed(Operation::Remove(Remove { path: path.clone() })));
         }
-        Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", path.display()), why, acts))
+        Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", quoted_path(path)), why, acts))
     }
 
     /// A refusal to remove a toolkit outside of the prefix, with the command that first makes another one the default.
@@ -384,7 +384,7 @@ impl RemovalPlanner<'_> {
             let acts = acts.chain(unowned.map(|path| Act::needed(Operation::Remove(Remove { path })))).collect();
             let version = found.version.map(|v| format!(" {v}")).unwrap_or_default();
             let name = self.database.add_on_title(found.add_on);
-            let title = format!("Remove {name}{version} from {}", found.directory.display());
+            let title = format!("Remove {name}{version} from {}", quoted_path(&found.directory));
             steps.push(step(StepId::RemoveAddOn(found.add_on), title, "it is outside of any toolkit", acts));
         }
         steps
@@ -562,7 +562,7 @@ fn left_link(path: &Path) -> Warning {
 }
 
 fn shown(path: &Path) -> String {
-    path.display().to_string()
+    quoted_path(path)
 }
 
 fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<PathBuf>) -> Act {

@@ -57,7 +57,7 @@ pub fn installed<'a>(toolkits: impl Iterator<Item = &'a Toolkit>) -> String {
 
 /// Why no toolkit can be chosen where a directory has the name of the link, and what makes room.
 fn in_place_of_link(facts: &Facts, link: &Path) -> Conflict {
-    let sentence = format!("{} is a directory and no link, so no other toolkit can take its place", link.display());
+    let sentence = format!("{} is a directory and no link, so no other toolkit can take its place", quoted_path(link));
     let conflict = Conflict::blocked(CheckId::GS701, sentence);
     match facts.toolkits.iter().find(|toolkit| toolkit.path == link) {
         Some(toolkit) => {
@@ -86,9 +86,9 @@ fn known_by_link_alone(facts: &Facts, default: &Toolkit, link: &Path) -> Option<
     let text = format!(
         "only the link {} leads to CUDA {} in {}: after the switch, `gpusetup list`, `use` and `uninstall` do not find that \
          toolkit. To keep it, give it a link first: `sudo ln -sT {} {}`",
-        link.display(),
+        quoted_path(link),
         default.version,
-        default.path.display(),
+        quoted_path(&default.path),
         quoted_path(&default.path),
         quoted_path(&name)
     );

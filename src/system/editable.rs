@@ -2,6 +2,7 @@
 
 use super::limits::MAX_CONFIG;
 use super::{System, is_absent};
+use crate::text::quoted_path;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -28,14 +29,14 @@ impl System {
     ///
     /// If the file cannot be read.
     pub fn editable(&self, path: &Path) -> io::Result<Result<Option<Editable>, String>> {
-        let shown = path.display();
+        let shown = quoted_path(path);
         let room = self.room(MAX_CONFIG);
         if room == 0 {
             return Ok(Err(format!("{shown}: {}", self.too_large(path, 0, MAX_CONFIG))));
         }
         if let Some(target) = self.link_target(path) {
             self.spend(path, 0);
-            return Ok(Err(format!("{shown} is a link to {}", target.display())));
+            return Ok(Err(format!("{shown} is a link to {}", quoted_path(&target))));
         }
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Ok(None)) };
         let file = match self.directory(folder).and_then(|folder| folder.open(name)) {

@@ -60,6 +60,48 @@ fn a_name_in_a_tree_becomes_no_command_and_stops_none() {
 }
 
 #[test]
+fn a_name_of_a_file_that_names_a_toolkit_is_quoted() {
+    let tree = Tree::debian_12();
+    tree.write("var/lib/dpkg/status", "");
+    tree.write("usr/local/cuda-12.4/bin/nvcc", "");
+    tree.write("usr/local/cuda-12.4/version.json", r#"{"cuda": {"version": "12.4.1"}}"#);
+    let disk = tempfile::tempdir().expect("a folder");
+    let root = disk.path().join("Tom's & disk");
+    std::os::unix::fs::symlink(tree.path(), &root).expect("linked");
+    let places = ["etc/environment.d/NAME.conf", "etc/sudoers.d/NAME", "etc/systemd/system/NAME.service"];
+    let names = ["a sudo $(touch pwned) x", "b sudo reboot ", "c gpusetup apply"];
+    let mut paths = Vec::new();
+    for (n, place) in places.iter().enumerate() {
+        for name in names {
+            let path = place.replace("NAME", name);
+            tree.write(&path, "PATH=$(x)/usr/local/cuda-12.4/bin\n");
+            paths.push(path);
+        }
+        let link = place.replace("NAME", &format!("d sudo reboot {n}"));
+        tree.link(&link, "/e sudo $(touch pwned)");
+        paths.push(link);
+    }
+    tree.link("etc/profile.d/f sudo reboot .sh", "/g sudo reboot h");
+    tree.write("etc/apt/sources.list.d/i sudo reboot .list", &"#\n".repeat(1 << 20));
+    let root = root.to_str().expect("text");
+    let mut named = 0;
+    for command in [&["uninstall", "--all", "--dry-run"][..], &["plan", "--cuda", "12.4", "--profile", "toolkit"]] {
+        let ran = run(&[command, &["--root", root]].concat());
+        let words = format!("{} {}", ran.out, ran.err).split_whitespace().collect::<Vec<_>>().join(" ");
+        for odd in ["sudo $(touch", "sudo reboot", "c gpusetup apply"] {
+            for (at, _) in words.match_indices(odd) {
+                let before = &words[..at];
+                let word = before.rfind("'/").map_or(before, |start| &before[start + 1..]);
+                assert!(!word.contains('\'') && word != before, "{odd} is not quoted: {words}");
+                named += 1;
+            }
+        }
+        assert!(!words.contains("(on the machine that runs this tree"), "{words}");
+    }
+    assert!(named > 6, "{named}");
+}
+
+#[test]
 fn a_driver_of_unknown_origin_is_not_installed_over_without_a_word() {
     let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
     let mut facts = host.run(&["facts", "--json"]).json();

@@ -52,10 +52,10 @@ pub fn wholly_read(seen: &Evidence) -> Verdict {
     let mut files = seen.facts.left_out(Limit::File);
     let verdict = match (seen.facts.left_out(Limit::Whole).next(), files.next()) {
         (Some(one), _) => {
-            Verdict::fail(causes::partly_read(&one.said())).helped(causes::make_smaller(one.path(), one.limit))
+            Verdict::fail(causes::partly_read(&one.said())).helped(causes::make_smaller(&one.path(), one.limit))
         }
         (None, Some(one)) => {
-            Verdict::warn(causes::left_out(&one.said())).helped(causes::make_smaller(one.path(), one.limit))
+            Verdict::warn(causes::left_out(&one.said())).helped(causes::make_smaller(&one.path(), one.limit))
         }
         (None, None) => return Verdict::pass(),
     };
