@@ -209,6 +209,17 @@ fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Said {
     machine("chroot", &command.iter().chain(arguments).copied().collect::<Vec<_>>())
 }
 
+/// With `KEEP_REPORTS=DIR`: what doctor saw, anonymised, for `tests/golden/reports.tar.zst`.
+fn keep_report(host: &Host, runs: bool, what: &str, arguments: &[&str]) {
+    let Some(folder) = std::env::var_os("KEEP_REPORTS") else { return };
+    let report = host.root().join("report.tar.zst");
+    let path = if runs { "/report.tar.zst" } else { text(&report) };
+    let said = doctor(host, runs, &[&["--report", path], arguments].concat());
+    let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let kept = Path::new(&folder).join(format!("{name}.tar.zst"));
+    std::fs::copy(&report, &kept).unwrap_or_else(|e| panic!("{what}: {e}: {}{}", said.out, said.err));
+}
+
 /// The findings of a report, apart from what passed or did not apply.
 fn findings(said: &Said, kernel: &str) -> Vec<Finding> {
     let report = said.json();
@@ -236,6 +247,7 @@ fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
         compiles_once(stages, &host);
     }
     let said = doctor(&host, case.runs, &[&["--json"], case.arguments].concat());
+    keep_report(&host, case.runs, case.what, case.arguments);
     let found = findings(&said, &kernel);
     let found = if case.is_about(FIXES) { found } else { beside_old_versions(found) };
     differs(case.what, case.found, case.first, &found, &said.out)
@@ -256,6 +268,7 @@ fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> 
     compiles_once(stages, &host);
     let said = doctor(&host, true, &["--json"]);
     let shown = doctor(&host, true, &["--color", "never"]);
+    keep_report(&host, true, case.what, &[]);
     let found = beside_old_versions(findings(&said, &kernel));
     let wrong = differs(case.what, case.found, case.first, &found, &said.out);
     // A line of the text may be broken; its words are not.

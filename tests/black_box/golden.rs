@@ -121,6 +121,13 @@ fn a_script_runs_the_commands_that_apply_runs() {
     assert!(compared > 300, "{compared} commands");
 }
 
+/// The facts of each host, by its name.
+pub fn facts() -> Vec<(String, Facts)> {
+    let hosts: Hosts = serde_yaml::from_str(include_str!("../golden/hosts.yaml")).expect("hosts");
+    let database = embedded();
+    hosts.hosts.iter().map(|host| (host.name.clone(), made(host, &database).0)).collect()
+}
+
 fn made(host: &Host, database: &Database) -> (Facts, Request) {
     let (id, version) = host.os.split_once(' ').expect("a distribution and its version");
     let known = database.distribution(id, version, &[]).unwrap_or_else(|| panic!("{} is not known", host.os));

@@ -76,6 +76,7 @@ mod settings;
 mod status;
 mod stock;
 mod strangers;
+mod sums;
 mod toolkit_method;
 mod toolkits;
 mod update;
