@@ -276,8 +276,8 @@ pub fn gather(
     let senses = Senses::without(&sources.left_out);
     // The log comes first: a broken driver hangs its clients, and has usually logged the reason.
     let kernel_log = senses.at(Sense::KernelLog, || match &sources.kernel_log {
-        Some(text) => Answer::Is(kernel_log::parse(text)),
-        None => kernel_log::read(system).and_then(|text| Ok(kernel_log::parse(&text))),
+        Some(text) => kernel_log::heard(text),
+        None => kernel_log::of_host(system),
     });
     let denied = senses.at(Sense::Denials, || Some(denied(system)));
     let blocked = denied.as_ref().map(|_| facts.blocked_modules.clone());
@@ -396,7 +396,7 @@ impl Evidence {
         fn unsaid<T>() -> Answer<T> {
             Answer::NotAsked(NOT_IN_FACTS.to_owned())
         }
-        let kernel_log = sources.kernel_log.as_deref().map_or_else(unsaid, |t| Answer::Is(kernel_log::parse(t)));
+        let kernel_log = sources.kernel_log.as_deref().map_or_else(unsaid, kernel_log::heard);
         Self {
             only_facts: true,
             accepts_no_gpu: sources.accepts_no_gpu,
@@ -552,7 +552,7 @@ impl Evidence {
 
     /// Replaces the kernel's log.
     pub fn with_kernel_log(mut self, text: &str, database: &Database) -> Self {
-        self.kernel_log = Answer::Is(kernel_log::parse(text));
+        self.kernel_log = kernel_log::heard(text);
         self.with(database)
     }
 }

@@ -49,7 +49,7 @@ const EVERYBODYS: &[&str] = &[
     "systemd", "t4", "table", "target", "targets", "tdnf", "tegra", "tensorflow", "tensorrt", "tesla", "test", "testing", "tgz",
     "third-party", "thirdparty", "titan", "tmp", "tool", "toolkit", "toolkits", "tools", "torch", "triton", "trixie",
     "true", "tumbleweed", "type", "ubuntu", "udev", "unattended", "unfit", "unit", "universe", "unknown", "unsaid",
-    "unsigned", "update", "update-initramfs", "updates", "user", "users", "usr", "util", "utils", "uvm", "v100",
+    "unread", "unsigned", "update", "update-initramfs", "updates", "user", "users", "usr", "util", "utils", "uvm", "v100",
     "value", "var", "vendor", "venv", "version", "versions", "vfio", "vfio-pci", "vgpu", "virtual", "vm", "warmth",
     "warn", "wayland", "wheel", "whl", "whole", "workstation", "wrong", "wsl", "wsl2", "x64", "x86", "x86_64", "xen", "xid",
     "xorg", "yum", "zesty", "zsh", "zst", "zypper",

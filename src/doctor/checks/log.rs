@@ -129,6 +129,12 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
             .saw(format!("{switch}: SXid {number}{name}: {text}"))
             .helped(xid::of_switch())
         }
+        Said::Unread { first, lines } => {
+            Verdict::warn(unread(*lines)).saw(format!("line {first} of the kernel's log")).advise(
+                "look at these lines; gpusetup reads the forms of dmesg, journalctl and syslog",
+                ["gpusetup explain FILE"],
+            )
+        }
         Said::NeedsOpen(_)
         | Said::NotForOpen(_)
         | Said::Legacy { .. }
@@ -142,6 +148,16 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
         | Said::NoHmm(_)
         | Said::NoRoom(_) => return None,
     })
+}
+
+/// That there are lines of which nobody knows whether the kernel wrote them.
+fn unread(lines: usize) -> String {
+    match lines {
+        1 => "a line of the kernel's log looks like the error of a GPU, but is not known to be the kernel's".to_owned(),
+        _ => {
+            format!("{lines} lines of the kernel's log look like errors of GPUs, but are not known to be the kernel's")
+        }
+    }
 }
 
 /// A failure of a GPU.
