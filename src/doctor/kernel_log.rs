@@ -158,19 +158,65 @@ pub fn read(system: &System) -> Answer<String> {
         }
         return Answer::NotAsked(format!("the kernel's log could not be read: {why}"));
     }
+    of_tree(system)
+}
+
+/// The log of a tree: the first of the files in which the kernel's messages are. After a rotation a file is empty, and the one before it
+/// has them.
+fn of_tree(system: &System) -> Answer<String> {
+    let mut others = None;
     for path in FILES {
-        match tail(system, path, MAX_LOG) {
-            Ok((text, is_cut)) => {
+        let mut why = None;
+        for file in [path.to_owned()].into_iter().chain(rotated(system, path)) {
+            let (text, is_cut) = match tail(system, &file, MAX_LOG) {
+                Ok(read) => read,
+                Err(e) if crate::system::is_absent(&e) => continue,
+                Err(e) => return Answer::NotAsked(format!("{file} could not be read: {e}")),
+            };
+            if is_of_kernel(&text) {
                 if is_cut {
-                    system.leave_out(path, &format!("only its last {} MiB is read", MAX_LOG >> 20));
+                    system.leave_out(&file, &format!("only its last {} MiB is read", MAX_LOG >> 20));
+                }
+                if let Some((former, why)) = why.or(others) {
+                    system.pass_over(former, &format!("{why}; {file} is read"));
                 }
                 return Answer::Is(text);
             }
-            Err(e) if crate::system::is_absent(&e) => {}
-            Err(e) => return Answer::NotAsked(format!("{path} could not be read: {e}")),
+            let is_empty = text.trim().is_empty();
+            why.get_or_insert((file, if is_empty { "it is empty" } else { "it has no message of the kernel" }));
         }
+        others = others.or(why);
     }
-    Answer::NotAsked("the tree has no kernel log".to_owned())
+    Answer::NotAsked(match others {
+        Some((file, "it is empty")) => format!("the tree's log {file} is empty"),
+        Some((file, _)) => format!("the tree's log {file} has no message of the kernel in a form that gpusetup reads"),
+        None => "the tree has no kernel log".to_owned(),
+    })
+}
+
+/// Earlier files of a log, the newest first: `kern.log.1`, `messages-20261129`. Packed ones are not read.
+fn rotated(system: &System, path: &str) -> Vec<String> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let is_dated = |file: &String| {
+        let date = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        date.is_some_and(|date| date.len() == "20261129".len() && date.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let newest = system.list(folder).unwrap_or_default().into_iter().filter(is_dated).max();
+    let numbered = format!("{path}.1");
+    [numbered].into_iter().chain(newest.map(|newest| format!("{folder}/{newest}"))).collect()
+}
+
+/// Whether a text has a message of the kernel, or what looks like an error.
+fn is_of_kernel(text: &str) -> bool {
+    let text = plain(text);
+    numbered(&text, LEAST).any(|(_, line)| {
+        let read = Line::of(line);
+        match read.origin {
+            Origin::Kernel => true,
+            Origin::Other => false,
+            Origin::Bare => of_driver(read.message).is_some() || error_in(line).is_some(),
+        }
+    })
 }
 
 /// The last `most` bytes of a file, beginning with a whole line, and whether there were more.

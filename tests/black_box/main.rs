@@ -48,6 +48,7 @@ mod gpus;
 mod hosts;
 mod images;
 mod json;
+mod kernel_log;
 mod keys;
 mod languages;
 mod licences;
