@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const MODULES: &str = "/lib/modules";
+/// How many folders of kernels are looked at, the newest ones: more than any host has, with what removed kernels left.
+const MAX_KERNELS: usize = 256;
 
 /// Detects the kernels.
 pub fn kernels(reader: &mut Reader) -> Kernels {
@@ -15,11 +17,23 @@ pub fn kernels(reader: &mut Reader) -> Kernels {
     let live = reader.system.is_live();
     let running = live.then(|| reader.word(what, "/proc/sys/kernel/osrelease")).flatten();
     let mut releases = reader.names("installed kernels", MODULES);
-    releases.retain(|release| is_likely(release) && is_installed(reader, release));
+    releases.retain(|release| is_likely(release));
+    keep_newest(reader, &mut releases, running.as_deref());
+    releases.retain(|release| is_installed(reader, release));
     releases.sort_by(|a, b| compare(a, b));
     let installed: Vec<_> = releases.into_iter().map(|release| kernel(reader, release, running.as_deref())).collect();
     let saved = live.then(|| saved_entry(reader, &installed)).flatten();
     Kernels { running, next_boot: saved.or_else(|| installed.last().map(|k| k.release.clone())), installed }
+}
+
+/// Keeps so many releases as are looked at: the newest ones, and the running one.
+fn keep_newest(reader: &Reader, releases: &mut Vec<String>, running: Option<&str>) {
+    let Some(over) = releases.len().checked_sub(MAX_KERNELS).filter(|over| *over > 0) else { return };
+    reader.system.leave_out(MODULES, &format!("only its {MAX_KERNELS} newest kernels are looked at"));
+    releases.select_nth_unstable_by(over, |a, b| compare(a, b));
+    let newest = releases.split_off(over);
+    releases.retain(|release| Some(release.as_str()) == running);
+    releases.extend(newest);
 }
 
 /// Whether a directory holds what comes with a kernel. Headers have a directory too, and so has a removed kernel: DKMS builds

@@ -536,6 +536,17 @@ fn images_of_many_kernels_have_one_budget() {
     assert!(said.contains("\"warn\"") && said.contains("/boot/initrd.img-"), "{said}");
 }
 
+#[test]
+fn very_many_kernels_are_not_looked_at() {
+    let tree = host();
+    tree.write("own/modules.builtin", "");
+    (0..20_000).for_each(|n| tree.link(&format!("lib/modules/{n}"), "/own"));
+    let facts = on(&tree, &["facts", "--json"]).json();
+    let kernels = facts["kernels"]["installed"].as_array().expect("kernels");
+    assert_eq!((kernels.len(), &kernels[255]["release"]), (256, &json!("19999")));
+    assert!(facts["unreadable"].to_string().contains("only its 256 newest kernels"), "{}", facts["unreadable"]);
+}
+
 /// A host whose default toolkit gpusetup set, so that homes are searched for others.
 fn host_with_toolkit() -> Tree {
     let tree = host();
