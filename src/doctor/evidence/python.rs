@@ -128,14 +128,14 @@ pub enum FoundBy {
 
 /// The environments of the caller and of the usual places that have a framework or libraries of NVIDIA.
 pub fn environments(system: &System, facts: &Facts, database: &Database) -> Vec<PythonEnvironment> {
-    let (library_path, files) = (library_path(system), Files::of(system));
+    let (loader, files) = (libraries::Loader::of(system, facts, library_path(system)), Files::of(system));
     let mut found = Vec::new();
     for place in places(system).into_iter().take(MOST_ENVIRONMENTS) {
         let mut environment = read(system, &files, &place, database, &facts.machine.arch);
         if environment.packages.is_empty() {
             continue;
         }
-        environment.loads = libraries::loaded(system, facts, &place, &library_path);
+        environment.loads = libraries::loaded(&loader, &place);
         found.push(environment);
     }
     found

@@ -7,6 +7,7 @@ use super::{EnvironmentKind, FoundBy, LoadedLibrary};
 use crate::host::{Dynamic, Facts, elf_dynamic};
 use crate::system::System;
 use object::ReadCache;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -34,8 +35,8 @@ const MOST_LIBRARIES: usize = 24;
 const MOST_SEARCHED: usize = 48;
 
 /// What the frameworks of an environment load.
-pub fn loaded(system: &System, facts: &Facts, place: &Place, library_path: &[PathBuf]) -> Vec<LoadedLibrary> {
-    let loader = Loader { system, facts, library_path };
+pub fn loaded(loader: &Loader, place: &Place) -> Vec<LoadedLibrary> {
+    let system = loader.system;
     let own = own(system, place);
     let mut asking: Vec<_> = place.packages.iter().flat_map(|p| ASKING.map(|file| p.join(file))).collect();
     if place.kind == EnvironmentKind::Conda {
@@ -98,13 +99,37 @@ fn dynamic(system: &System, file: &Path) -> Option<Dynamic> {
 }
 
 /// The loader, with the environment of the caller.
-struct Loader<'a> {
+pub struct Loader<'a> {
     system: &'a System,
-    facts: &'a Facts,
-    library_path: &'a [PathBuf],
+    /// The directories of the caller's LD_LIBRARY_PATH.
+    library_path: Vec<PathBuf>,
+    /// The files that the cache has for each name, in its order.
+    cache: BTreeMap<&'a str, Vec<&'a Path>>,
+    /// The first of them that exists, of the names that were asked for: each file is looked for once.
+    cached: RefCell<BTreeMap<String, Option<PathBuf>>>,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    /// The loader of this host.
+    pub fn of(system: &'a System, facts: &'a Facts, library_path: Vec<PathBuf>) -> Self {
+        let mut cache: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
+        for (soname, path) in facts.loader_cache.iter().flat_map(|cache| &cache.entries) {
+            cache.entry(soname).or_default().push(path);
+        }
+        Self { system, library_path, cache, cached: RefCell::default() }
+    }
+
+    /// What the loader finds in its cache.
+    fn cached(&self, soname: &str) -> Option<PathBuf> {
+        if let Some(known) = self.cached.borrow().get(soname) {
+            return known.clone();
+        }
+        let found = self.cache.get(soname).and_then(|all| all.iter().find(|path| self.system.exists(path)));
+        let found = found.map(|path| path.to_path_buf());
+        self.cached.borrow_mut().insert(soname.to_owned(), found.clone());
+        found
+    }
+
     /// What the library `by` gets when it asks for this name.
     fn load(&self, by: &Path, dynamic: &Dynamic, soname: &str, own: Option<&PathBuf>) -> LoadedLibrary {
         let origin = self.system.canonical(by).unwrap_or_else(|_| by.to_owned());
@@ -114,18 +139,13 @@ impl Loader<'_> {
             all.take(MOST_SEARCHED).map(|path| PathBuf::from(expanded(path, &origin))).collect()
         };
         let rpath = if dynamic.runpath.is_some() { Vec::new() } else { of(&dynamic.rpath) };
-        let (runpath, library_path) = (of(&dynamic.runpath), self.library_path.to_vec());
+        let (runpath, library_path) = (of(&dynamic.runpath), self.library_path.clone());
         let searched = [(rpath, FoundBy::Library), (library_path, FoundBy::LibraryPath), (runpath, FoundBy::Library)];
         let in_folders = searched.into_iter().find_map(|(folders, found_by)| {
             let file = folders.into_iter().map(|folder| folder.join(soname)).find(|file| self.system.exists(file))?;
             Some((file, found_by))
         });
-        let cached = || {
-            let entries = self.facts.loader_cache.iter().flat_map(|cache| &cache.entries);
-            let entry = entries.into_iter().find(|(name, path)| name == soname && self.system.exists(path));
-            entry.map(|(_, path)| (path.clone(), FoundBy::Cache))
-        };
-        let found = in_folders.or_else(cached);
+        let found = in_folders.or_else(|| Some((self.cached(soname)?, FoundBy::Cache)));
         let (path, found_by) = found
             .map_or((None, FoundBy::Nothing), |(path, by)| (Some(self.system.canonical(&path).unwrap_or(path)), by));
         LoadedLibrary {
@@ -159,4 +179,27 @@ fn expanded(path: &str, origin: &Path) -> String {
         }
     }
     format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::embedded;
+    use crate::host::{LoaderCache, stock};
+
+    #[test]
+    fn a_file_of_the_cache_is_looked_for_once() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path());
+        let mut facts = stock(&embedded(), "debian:12", None).expect("known");
+        let entry = |name: &str, path: &str| (name.to_owned(), PathBuf::from(path));
+        let entries = vec![entry("a.so", "/none/a.so"), entry("a.so", "/a.so"), entry("b.so", "/b.so")];
+        facts.loader_cache = Some(LoaderCache { modified: 0, entries });
+        system.write("/a.so", b"", 0o644).expect("written");
+        let loader = Loader::of(&system, &facts, Vec::new());
+        assert_eq!((loader.cached("a.so"), loader.cached("b.so")), (Some("/a.so".into()), None));
+        system.write("/b.so", b"", 0o644).expect("written");
+        system.remove("/a.so").expect("removed");
+        assert_eq!((loader.cached("a.so"), loader.cached("b.so")), (Some("/a.so".into()), None));
+    }
 }
