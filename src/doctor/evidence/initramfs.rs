@@ -4,8 +4,8 @@
 //!
 //! The format: <https://docs.kernel.org/driver-api/early-userspace/buffer-format.html>.
 
-use crate::system::limits::DECODER_MEMORY;
 use crate::system::{Price, System};
+use crate::system::limits::DECODER_MEMORY;
 use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
@@ -22,6 +22,9 @@ const MAX_READ: u64 = 4 << 30;
 const MAX_UNPACKED: u64 = 1 << 30;
 /// Bytes that may come out of each packed byte beyond that. Images have three to five for one.
 const MAX_RATIO: u64 = 32;
+/// Packed archives in an image, each of which takes a decoder and its memory, however short it is. Images have one, after some that are not
+/// packed.
+const MAX_PACKED: usize = 64;
 /// The time limit for reading one image.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The kernel's limit.
@@ -55,12 +58,15 @@ pub fn read(
     let image = system.metered(path, Price::OTHER.packed, image);
     let image = Limited { input: image, count: &budget.read, most: || MAX_READ, began };
     let mut input = BufReader::with_capacity(1 << 17, image);
+    let mut packed_before = 0;
     while let Some(kind) = next_archive(&mut input)? {
         let price = if matches!(kind, Kind::Xz | Kind::Lzma) { Price::XZ } else { Price::OTHER };
         input.get_mut().input.price = price.packed;
         match kind {
             Kind::Plain => archive(&mut input, visitor)?,
+            _ if packed_before == MAX_PACKED => return Err(invalid("more packed archives than any initramfs has")),
             packed => {
+                packed_before += 1;
                 let unpacked = unpacked(packed, &mut input)?;
                 let most = || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed));
                 let unpacked = system.metered(path, price.unpacked, unpacked);
@@ -437,6 +443,9 @@ mod tests {
         assert!(seen(b"BZh9").is_err_and(|e| e.to_string().contains("bzip2")));
         assert_eq!(seen(b"").expect("nothing in it"), Seen::default());
         assert_eq!(seen(&[0; 5000]).expect("nothing in it"), Seen::default());
+        let empty = zstd::encode_all(&b""[..], 3).expect("packed");
+        assert_eq!(seen(&empty.repeat(MAX_PACKED)).expect("nothing in it"), Seen::default());
+        assert!(seen(&empty.repeat(MAX_PACKED + 1)).is_err_and(|e| e.to_string().contains("packed archives")));
     }
 
     proptest! {
