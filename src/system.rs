@@ -35,8 +35,10 @@ pub use editable::Editable;
 pub use program::{
     Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, own_program, process_name,
 };
-pub use summed::{LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, copy_summed, digest, digest_of_file, digest_on};
-pub use work::{Metered, Price};
+pub use summed::{
+    LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, copy_summed, digest, digest_of_file, digest_on, refuse_holes,
+};
+pub use work::{Meter, Metered};
 
 use limits::Limit;
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
@@ -61,6 +63,8 @@ pub struct System {
     place: Arc<Result<OwnedFd, Errno>>,
     /// The budget of a look; none while a host is changed.
     look: Option<Arc<limits::Look>>,
+    /// What is left of the processor's time for all looks at a tree, in nanoseconds.
+    work: Arc<limits::Work>,
     /// Whether programs of a tree may be run.
     runs_programs: bool,
 }
@@ -144,7 +148,7 @@ impl System {
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let root = root.into();
         let place = Arc::new(place(&root));
-        Self { root, place, look: None, runs_programs: false }
+        Self { root, place, look: None, work: Arc::new(limits::Work::of_tree()), runs_programs: false }
     }
 
     /// The same host to be changed: programs of a tree may be run, which nothing that only looks may do. A tree's programs are its
@@ -181,7 +185,7 @@ impl System {
     /// Opens a path with `O_PATH`: nothing is opened for reading or writing, and nothing blocks.
     fn found(&self, path: &Path, follow: bool) -> io::Result<OwnedFd> {
         let flags = if follow { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
-        beneath::open(self.place()?, path, flags)
+        self.finding(path, || beneath::open(self.place()?, path, flags))
     }
 
     /// Opens the directory that contains `path`; returns it and the last component.
@@ -202,12 +206,17 @@ impl System {
 
     /// Opens a directory; links are followed.
     pub fn directory(&self, path: impl AsRef<Path>) -> io::Result<Directory> {
-        Ok(beneath::open(self.place()?, path.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY)?.into())
+        Ok(self.opened_directory(path.as_ref())?.into())
+    }
+
+    fn opened_directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        self.finding(path, || beneath::open(self.place()?, path, OFlags::RDONLY | OFlags::DIRECTORY))
     }
 
     /// `path` with its links resolved, as seen from inside the host; components that do not exist stay as written.
     pub fn canonical(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
-        Ok(Path::new("/").join(beneath::canonical(self.place()?, path.as_ref())?))
+        let path = path.as_ref();
+        Ok(Path::new("/").join(self.finding(path, || beneath::canonical(self.place()?, path))?))
     }
 
     /// The metadata of a file; links are followed. The file need not be readable.
@@ -268,11 +277,14 @@ impl System {
 
     /// The names in a directory, sorted; empty if it does not exist.
     pub fn list(&self, directory: impl AsRef<Path>) -> io::Result<Vec<String>> {
-        let opened = match beneath::open(self.place()?, directory.as_ref(), OFlags::RDONLY | OFlags::DIRECTORY) {
-            Err(e) if is_absent(&e) => return Ok(Vec::new()),
-            opened => opened?,
-        };
         let directory = directory.as_ref();
+        match self.opened_directory(directory) {
+            Err(e) if is_absent(&e) => Ok(Vec::new()),
+            opened => opened.and_then(|opened| self.finding(directory, || self.names_in(opened, directory))),
+        }
+    }
+
+    fn names_in(&self, opened: OwnedFd, directory: &Path) -> io::Result<Vec<String>> {
         let (mut names, mut bytes, room) = (Vec::new(), 0, self.room_for_names());
         for entry in rustix::fs::Dir::new(opened)? {
             let name = entry?.file_name().to_string_lossy().into_owned();

@@ -18,6 +18,7 @@ use crate::system::limits::{LeftOut, MAX_NAMED};
 use crate::system::{System, enter};
 use crate::text::{count, one_line, quoted, quoted_path};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
 pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
@@ -194,7 +195,19 @@ pub fn system(host: &HostOptions) -> System {
 
 /// The host whose root directory this is; without one this machine.
 pub fn system_of(root: Option<&PathBuf>) -> System {
-    root.map_or_else(System::live, System::at)
+    root.map_or_else(System::live, |root| tree(root))
+}
+
+/// A tree: the same host whenever a command asks for it, because all its looks share what work they may take.
+fn tree(root: &Path) -> System {
+    static OPEN: Mutex<Vec<System>> = Mutex::new(Vec::new());
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = open.iter().find(|system| system.root() == root).cloned();
+    known.unwrap_or_else(|| {
+        let new = System::at(root);
+        open.push(new.clone());
+        new
+    })
 }
 
 /// Refuses a directory that is no host: `--root` was mistyped, or the image is not mounted.

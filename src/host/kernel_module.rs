@@ -4,7 +4,6 @@
 use super::elf::{ModuleInfo, module_info};
 use super::reader::Reader;
 use crate::compat::ModuleFlavour;
-use crate::system::Price;
 use crate::system::limits::DECODER_MEMORY;
 use crate::text::quoted_path;
 use crate::version::DriverVersion;
@@ -105,10 +104,9 @@ fn read(reader: &mut Reader, path: &Path, large: bool) -> Option<ModuleInfo> {
         return module_info(&ReadCache::new(reader.open(what, path)?));
     }
     if name.ends_with(".ko.xz") && !large {
-        let mut packed = reader.open(what, path)?;
-        packed.price = Price::XZ.packed;
-        let unpacked = XzDecoder::new_stream(packed, Stream::new_stream_decoder(DECODER_MEMORY, 0).ok()?);
-        let unpacked = reader.system.metered(path, Price::XZ.unpacked, unpacked);
+        let packed = reader.open(what, path)?;
+        let meter = packed.meter();
+        let unpacked = meter.of(XzDecoder::new_stream(packed, Stream::new_stream_decoder(DECODER_MEMORY, 0).ok()?));
         let mut bytes = Vec::new();
         unpacked.take(UNPACKED).read_to_end(&mut bytes).ok()?;
         return module_info(&*bytes);

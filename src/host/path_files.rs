@@ -167,24 +167,7 @@ impl PathFiles {
                 break;
             }
             let people = &on.at_home();
-            if people.canonical(&home).ok().as_ref() != Some(&home) {
-                // A link leads to a place that others may have chosen.
-                continue;
-            }
-            // Read once, however many users have it: as its owner's, or the first one's if root owns it.
-            let owner = people.metadata(&home).map(|meta| meta.uid()).ok();
-            let owner = owner.and_then(|uid| if uid == 0 { users.first().copied() } else { users.get(&uid).copied() });
-            let Some(uid) = owner else { continue };
-            let mut found = Self::default();
-            found.add(people, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
-            ONLY_READ.iter().for_each(|name| found.add(people, &home.join(name), uid, true, None));
-            for (folder, ending) in FOLDERS_OF_HOME {
-                let folder = home.join(folder);
-                // A link leads to a place that the user may have chosen.
-                let is_own = people.canonical(&folder).is_ok_and(|path| path == folder);
-                let files = files_in(people, &folder, ending).into_iter().filter(|_| is_own);
-                files.for_each(|path| found.add(people, &path, uid, true, None));
-            }
+            let found = Self::of_home(people, &home, &users);
             people.left_out().iter().take(MAX_NAMED_OF_HOME).for_each(|one| on.pass_over(&one.path, &one.why));
             rest -= people.spent();
             all.read.extend(found.read);
@@ -195,6 +178,26 @@ impl PathFiles {
         let left_out: Vec<_> = left_out.filter(new).collect();
         all.left.extend(left_out);
         all
+    }
+
+    /// Reads the files of a home that these users have: once, however many they are, as its owner's, or the first one's if root owns it.
+    fn of_home(people: &System, home: &Path, users: &BTreeSet<u32>) -> Self {
+        let mut found = Self::default();
+        if !is_its_own_place(people, home) {
+            return found;
+        }
+        let owner = people.metadata(home).map(|meta| meta.uid()).ok();
+        let owner = owner.and_then(|uid| if uid == 0 { users.first().copied() } else { users.get(&uid).copied() });
+        let Some(uid) = owner else { return found };
+        found.add(people, &home.join(OF_HOME), uid, true, Some(Syntax::Shell));
+        ONLY_READ.iter().for_each(|name| found.add(people, &home.join(name), uid, true, None));
+        for (folder, ending) in FOLDERS_OF_HOME {
+            let folder = home.join(folder);
+            let is_own = is_its_own_place(people, &folder);
+            let files = files_in(people, &folder, ending).into_iter().filter(|_| is_own);
+            files.for_each(|path| found.add(people, &path, uid, true, None));
+        }
+        found
     }
 
     /// Adds what can be read of CUDA's module files in a folder: `cuda-11.2`, `cuda/11.2`. Links among them are other names.
@@ -264,6 +267,11 @@ impl PathFiles {
         }
         homes
     }
+}
+
+/// Whether no link is on the way to a folder: it would lead to a place that others may have chosen.
+fn is_its_own_place(people: &System, folder: &Path) -> bool {
+    people.canonical(folder).is_ok_and(|path| path == folder)
 }
 
 /// What a folder has whose name ends like this.

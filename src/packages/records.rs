@@ -2,7 +2,7 @@
 
 use super::Unknown;
 use crate::system::limits::DECODER_MEMORY;
-use crate::system::{Metered, Price, System};
+use crate::system::{Metered, System};
 use crate::zst;
 use memchr::memmem::Finder;
 use std::fs::File;
@@ -53,9 +53,9 @@ pub fn open<'a>(system: &System, path: &Path, budget: &'a Budget) -> io::Result<
     if !file.metadata()?.is_file() {
         return Err(invalid("it is not a regular file"));
     }
-    let unpacked = Counted { from: decoder(system.metered(path, Price::OTHER.packed, file))?, left: budget };
+    let meter = system.meter(path);
     // What comes out is searched, too.
-    Ok(Box::new(system.metered(path, 2, unpacked)))
+    Ok(Box::new(meter.of(Counted { from: decoder(meter.of(file))?, left: budget })))
 }
 
 fn decoder(file: Metered<File>) -> io::Result<Box<dyn Read>> {
@@ -66,7 +66,6 @@ fn decoder(file: Metered<File>) -> io::Result<Box<dyn Read>> {
     } else if start.starts_with(b"\x1f\x8b") {
         Box::new(flate2::bufread::MultiGzDecoder::new(from))
     } else if start.starts_with(b"\xfd7zXZ\0") {
-        from.get_mut().price = Price::XZ.packed;
         let stream = liblzma::stream::Stream::new_stream_decoder(DECODER_MEMORY, liblzma::stream::CONCATENATED)?;
         Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream))
     } else if start.starts_with(b"\x28\xb5\x2f\xfd") {

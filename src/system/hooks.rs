@@ -1,6 +1,8 @@
 //! Test hooks, set in the environment: deaths at a given change, stand-ins for NVIDIA's libraries, shorter limits. They exist
 //! only with the feature `test-hooks`, which releases lack and `cargo test` enables.
 
+use std::time::Duration;
+
 /// The value of an environment variable.
 #[cfg(feature = "test-hooks")]
 pub fn told(name: &str) -> Option<String> {
@@ -14,6 +16,11 @@ pub fn told(_: &str) -> Option<String> {
 }
 
 /// A number of seconds from a variable.
-pub fn seconds(name: &str) -> Option<std::time::Duration> {
-    told(name).and_then(|text| text.parse().ok()).map(std::time::Duration::from_secs)
+pub fn seconds(name: &str) -> Option<Duration> {
+    told(name).and_then(|text| text.parse().ok()).map(Duration::from_secs)
+}
+
+/// A number of milliseconds from a variable.
+pub fn milliseconds(name: &str) -> Option<Duration> {
+    told(name).and_then(|text| text.parse().ok()).map(Duration::from_millis)
 }

@@ -1,12 +1,13 @@
 //! How much is read of what strangers give: the limit of each kind of file, and of all files of a look together. A tree, an archive
 //! or a pasted text costs whoever made it nothing (a sparse file has no blocks), so that size alone must cost its reader nothing.
 
-use super::System;
+use super::{System, hooks};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Bytes of a configuration file, or of another file for people. The largest real ones have some hundred kilobytes.
 pub const MAX_CONFIG: u64 = 1 << 20;
@@ -54,14 +55,66 @@ const LEAST_COST: u64 = 1 << 10;
 const LEAST_COST_IN_SYS: u64 = 64;
 /// Bytes of a file whose checksum a look takes: plans name the state of small files only.
 pub const MAX_SUMMED: u64 = 256 << 20;
-/// How much of a tree a look goes through without keeping it: bytes that are searched, summed or unpacked, each as often as it is
-/// and at its price ([`Price`](super::Price)). Five kernels' images of 200 MB each and a gigabyte of libraries that
-/// may be copies are less. All of it as xz, the slowest, takes some eight seconds.
-pub const MAX_WORK: u64 = 4 << 30;
+/// The time of a processor that all looks at a tree may take which one command makes: for finding files, and for what is searched, summed
+/// or unpacked and not kept. It is measured ([`work`](super::work)), because bytes do not tell it: one of xz takes from 0.7 to 39 ns,
+/// one of zstd from 0.4 to 11, and a name behind many links takes milliseconds. Ten kernels' images of zstd, each of 200 MB that become
+/// 400, take some five seconds.
+pub const MAX_WORK: Duration = Duration::from_millis(7500);
+/// The part of it that is for finding files alone: without it, nothing that comes after large files would be found. An ordinary host
+/// takes some ten milliseconds of it.
+pub const FOR_NAMES: Duration = Duration::from_millis(500);
+/// The same of all files of one person's home, which takes less than a millisecond.
+pub const MAX_WORK_AT_HOME: Duration = Duration::from_millis(100);
 /// Bytes of memory that a decoder of xz may take: `xz -9` needs 65 MiB.
 pub const DECODER_MEMORY: u64 = 80 << 20;
 /// How many files that were left out a look names, because of each limit.
 pub const MAX_NAMED: usize = 20;
+
+/// What is left of the processor's time, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Work {
+    most: u64,
+    left: AtomicU64,
+}
+
+impl Work {
+    /// What there is for all looks at a tree.
+    pub(super) fn of_tree() -> Self {
+        Self::of(hooks::milliseconds("GPUSETUP_MAX_WORK_MS").unwrap_or(MAX_WORK))
+    }
+
+    fn of(most: Duration) -> Self {
+        let most = nanoseconds(most);
+        Self { most, left: AtomicU64::new(most) }
+    }
+
+    /// Whether files may still be found.
+    pub(super) fn is_left_for_names(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether files may still be gone through: all but a small part of the time is for that.
+    pub(super) fn is_left_for_bytes(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > nanoseconds(FOR_NAMES).min(self.most / 15)
+    }
+
+    #[cfg(test)]
+    pub(super) fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// So much of it was taken.
+    pub(super) fn take(&self, time: u64) {
+        // It cannot fail: there is always a rest.
+        let rest = |left: u64| Some(left.saturating_sub(time));
+        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
+    }
+}
+
+/// A time as it is counted.
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// The limit that kept something from being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,17 +143,14 @@ pub struct LeftOut {
 pub(super) struct Look {
     most: u64,
     left: AtomicU64,
-    /// What is left of the work.
-    work: AtomicU64,
-    /// Whether it is one of a home, whose files others wrote on a live host, too.
-    is_of_home: bool,
+    /// What is left for a home, whose files others wrote on a live host, too; none for a host, all looks at which share what is left.
+    of_home: Option<Work>,
     left_out: Mutex<Vec<LeftOut>>,
 }
 
 impl Look {
-    fn of(most: u64, work: u64, is_of_home: bool) -> Arc<Self> {
-        let (left, work) = (AtomicU64::new(most), AtomicU64::new(work));
-        Arc::new(Self { most, left, work, is_of_home, left_out: Mutex::default() })
+    fn of(most: u64, of_home: Option<Work>) -> Arc<Self> {
+        Arc::new(Self { most, left: AtomicU64::new(most), of_home, left_out: Mutex::default() })
     }
 
     fn spend(&self, bytes: u64) {
@@ -122,13 +172,15 @@ impl Look {
 impl System {
     /// The same host for a look, which reads [`MAX_LOOK`] bytes in all. A look within a look shares its budget.
     pub fn looked_at(&self) -> Self {
-        let (most, work) = if self.is_live() { (MAX_LOOK_HERE, u64::MAX) } else { (MAX_LOOK, MAX_WORK) };
-        Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most, work, false))), ..self.clone() }
+        let most = if self.is_live() { MAX_LOOK_HERE } else { MAX_LOOK };
+        Self { look: Some(self.look.clone().unwrap_or_else(|| Look::of(most, None))), ..self.clone() }
     }
 
-    /// The same look for a home, whose files somebody other than root wrote. It has a separate budget, [`MAX_HOME`].
+    /// The same look for a home, whose files somebody other than root wrote. It has a separate budget, [`MAX_HOME`], and of the
+    /// tree's work no more than [`MAX_WORK_AT_HOME`].
     pub fn at_home(&self) -> Self {
-        Self { look: self.look.as_ref().map(|_| Look::of(MAX_HOME, MAX_WORK, true)), ..self.clone() }
+        let look = self.look.as_ref().map(|_| Look::of(MAX_HOME, Some(Work::of(MAX_WORK_AT_HOME))));
+        Self { look, ..self.clone() }
     }
 
     /// How many bytes this look has read.
@@ -152,16 +204,16 @@ impl System {
         self.refused(path.as_ref(), why.to_owned(), None);
     }
 
-    /// Takes so much off the work that is left, if that is enough.
-    pub(super) fn may_work(&self, bytes: u64) -> bool {
-        let Some(look) = self.look.as_ref().filter(|_| !self.is_live()) else { return true };
-        let less = |left: u64| left.checked_sub(bytes);
-        look.work.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    /// What there is of a processor's time for what is looked at: of a home, then of a tree. Of this host there is no end of it.
+    pub(super) fn works(&self) -> impl Iterator<Item = &Work> {
+        let of_home = self.look.as_ref().and_then(|look| look.of_home.as_ref());
+        let of_tree = (self.look.is_some() && !self.is_live()).then_some(&*self.work);
+        of_home.into_iter().chain(of_tree)
     }
 
     /// Whether only root wrote what is looked at: what the kernel tells of a large machine is in many short files.
     fn is_roots(&self) -> bool {
-        self.is_live() && !self.look.as_ref().is_some_and(|look| look.is_of_home)
+        self.is_live() && self.look.as_ref().is_none_or(|look| look.of_home.is_none())
     }
 
     /// Notes that a look leaves out a file on which everything depends.
@@ -202,7 +254,7 @@ impl System {
     /// Refuses a file of this length, where one of its kind may have `most` bytes.
     pub(super) fn too_large(&self, path: &Path, length: u64, most: u64) -> io::Error {
         let (why, limit) = match self.look.as_ref().filter(|_| length <= most && self.room(most) < most) {
-            Some(look) if look.is_of_home && length > look.most => {
+            Some(look) if look.of_home.is_some() && length > look.most => {
                 (format!("it is larger than {}, the limit for a home", size(look.most)), Limit::File)
             }
             Some(look) => {

@@ -15,10 +15,16 @@ pub fn digest(from: impl Read) -> io::Result<String> {
 
 /// The same for a file whose length others control. A sparse file is refused, because it could have any length.
 pub fn digest_of_file(file: File) -> io::Result<String> {
-    if consists_of_holes(&file)? {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file"));
-    }
+    refuse_holes(&file)?;
     digest(file)
+}
+
+/// Refuses a sparse file.
+pub fn refuse_holes(file: &File) -> io::Result<()> {
+    match consists_of_holes(file)? {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file")),
+        false => Ok(()),
+    }
 }
 
 /// Files of no more bytes are read, whatever is in them.

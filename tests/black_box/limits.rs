@@ -18,9 +18,14 @@ const MEMORY: &str = "450000";
 const PROCESSOR: &str = "100";
 
 fn run(arguments: &[&str], input: Option<&Path>) -> Ran {
+    run_with(arguments, input, &[])
+}
+
+fn run_with(arguments: &[&str], input: Option<&Path>, variables: &[(&str, &str)]) -> Ran {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "ulimit -v \"$1\"; ulimit -t \"$2\"; shift 2; exec \"$@\"", "sh", MEMORY, PROCESSOR]);
     command.arg(env!("CARGO_BIN_EXE_gpusetup")).args(arguments).env_clear().env("GPUSETUP_TODAY", "2026-11-20");
+    command.envs(variables.iter().copied());
     command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("a file").into()));
     let output = command.output().expect("sh runs");
     assert!(
@@ -37,6 +42,13 @@ fn run(arguments: &[&str], input: Option<&Path>) -> Ran {
 fn on(tree: &Tree, arguments: &[&str]) -> Ran {
     let root = tree.path().display().to_string();
     run(&arguments.iter().copied().chain(["--root", &root]).collect::<Vec<_>>(), None)
+}
+
+/// The same where all looks at the tree may take so many milliseconds of the processor.
+fn working(tree: &Tree, arguments: &[&str], work: u64) -> Ran {
+    let (root, work) = (tree.path().display().to_string(), work.to_string());
+    let arguments: Vec<_> = arguments.iter().copied().chain(["--root", &root]).collect();
+    run_with(&arguments, None, &[("GPUSETUP_MAX_WORK_MS", &work)])
 }
 
 fn host() -> Tree {
@@ -495,16 +507,21 @@ fn unread(tree: &Tree) -> (String, String) {
     (checks.filter(|one| one["id"] == "GS608").map(Value::to_string).collect(), ran.err)
 }
 
+const ENOUGH: &str = "as much work as a look may take";
+
+/// What `facts` could not read of a tree. All looks at it may take so many milliseconds of the processor.
+fn unreadable(tree: &Tree, work: u64) -> String {
+    working(tree, &["facts", "--json"], work).json()["unreadable"].to_string()
+}
+
 #[test]
 fn what_is_unpacked_and_summed_has_one_budget() {
-    const ENOUGH: &str = "as much work as a look may take";
-    let unread_of = |tree: &Tree| on(tree, &["facts", "--json"]).json()["unreadable"].to_string();
     let tree = host();
-    kernels(&tree, 300);
+    kernels(&tree, 100);
     write(&tree, "opt/modules/nvidia.ko.zst", b"packed");
-    let module = xz(&vec![0; 9 << 20]);
+    let module = xz(&noise(9 << 20));
     ["peermem", "drm"].iter().for_each(|name| write(&tree, &format!("opt/modules/nvidia-{name}.ko.xz"), &module));
-    let said = unread_of(&tree);
+    let said = unreadable(&tree, 700);
     assert!(said.contains(ENOUGH) && said.contains("\"limit\":\"file\""), "{said}");
     // Sparse files, which are too small to be refused for that.
     let tree = host();
@@ -513,27 +530,80 @@ fn what_is_unpacked_and_summed_has_one_budget() {
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         File::create(path).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
     }
-    let said = unread_of(&tree);
+    let said = unreadable(&tree, 700);
     assert!(said.contains(ENOUGH) && said.contains("libcudnn_graph.so.9."), "{said}");
+}
+
+/// Bytes of seven bits that nothing packs further.
+fn noise(length: usize) -> Vec<u8> {
+    let mut last = 1_u64;
+    let mut next = || {
+        last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (last >> 57) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+/// The beginning of a file in a cpio archive.
+fn entry(name: &str, size: usize) -> Vec<u8> {
+    let fields = [1, 0o100_644, 0, 0, 1, 0, size, 0, 0, 0, 0, name.len() + 1, 0].map(|n| format!("{n:08x}")).concat();
+    let mut bytes = format!("070701{fields}{name}\0").into_bytes();
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
 }
 
 #[test]
 fn images_of_many_kernels_have_one_budget() {
     let tree = host();
-    kernels(&tree, 40);
-    // A file that cannot be packed.
-    let mut image = b"070701".to_vec();
-    let size = 40 << 20;
-    image.extend([1, 0o100_644, 0, 0, 1, 0, size, 0, 0, 0, 0, 2, 0].map(|n: u32| format!("{n:08x}")).concat().bytes());
-    image.extend(b"x\0");
-    let mut last = 1_u64;
-    while image.len() < size as usize {
-        last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        image.extend((last >> 32).to_le_bytes().iter().take(4));
+    kernels(&tree, 12);
+    let size = 8 << 20;
+    write(&tree, "opt/image", &xz(&[entry("x", size), noise(size), entry("TRAILER!!!", 0)].concat()));
+    for n in 0..12 {
+        let path = tree.path().join(format!("boot/initrd.img-6.1.0-{}-amd64", n + 30));
+        fs::remove_file(&path).and_then(|()| fs::copy(tree.path().join("opt/image"), path)).expect("copied");
     }
-    write(&tree, "opt/image", &xz(&image));
+    let said = working(&tree, &["doctor", "--json"], 700);
+    assert!(said.err.contains(ENOUGH), "{}", said.err);
+}
+
+/// A link below a name to a folder of the tree, behind so many links that each lead astray for as long as they can.
+fn behind_links(tree: &Tree, name: &str, folder: &str) {
+    fs::create_dir_all(tree.path().join("z")).expect("made");
+    let mut last = folder.to_owned();
+    for n in 0..37 {
+        let link = format!("l{n}");
+        tree.link(&link, &("z/../".repeat(800) + &last));
+        last = link;
+    }
+    tree.link(name, &("z/../".repeat(800) + &last));
+}
+
+#[test]
+fn paths_behind_long_links_are_work() {
+    let tree = host();
+    kernels(&tree, 200);
+    fs::rename(tree.path().join("lib"), tree.path().join("own")).expect("moved");
+    behind_links(&tree, "lib", "own");
     let (said, _) = unread(&tree);
-    assert!(said.contains("\"warn\"") && said.contains("/boot/initrd.img-"), "{said}");
+    assert!(said.contains("\"fail\"") && said.contains("only a part of the host was read"), "{said}");
+    assert!(said.contains(ENOUGH), "{said}");
+    let plan = working(&tree, &["plan", "--profile", "driver"], 500);
+    assert!(plan.code != 0 && plan.err.contains(ENOUGH), "{}: {}", plan.code, plan.err);
+}
+
+#[test]
+fn homes_behind_long_links_are_work() {
+    let tree = host_with_toolkit();
+    let users = (0..1000).map(|n| format!("u{n}:x:{}:1::/home/h{n}:/bin/sh\n", 1000 + n));
+    tree.write("etc/passwd", &users.collect::<String>());
+    (0..1000).for_each(|n| fs::create_dir_all(tree.path().join(format!("own/h{n}"))).expect("made"));
+    behind_links(&tree, "home", "own");
+    let ran = working(&tree, &["doctor"], 2000);
+    assert!(ran.err.contains("not read: /home/h") && ran.err.contains(ENOUGH), "{}", ran.err);
+    tree.write("var/lib/dpkg/status", "");
+    let ran = working(&tree, &["uninstall", "--cuda", "12.4", "--dry-run"], 2000);
+    let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(ENOUGH), "{words} {}", ran.err);
 }
 
 #[test]
@@ -545,6 +615,24 @@ fn very_many_kernels_are_not_looked_at() {
     let kernels = facts["kernels"]["installed"].as_array().expect("kernels");
     assert_eq!((kernels.len(), &kernels[255]["release"]), (256, &json!("19999")));
     assert!(facts["unreadable"].to_string().contains("only its 256 newest kernels"), "{}", facts["unreadable"]);
+}
+
+/// An ordinary host takes a small part of the time, even in a build that is not optimised.
+#[test]
+fn an_ordinary_host_is_wholly_read() {
+    let tree = host_with_toolkit();
+    for n in 0..20 {
+        let release = format!("6.1.0-{}-amd64", n + 40);
+        for file in ["modules.builtin", "modules.dep", "build/Makefile", "build/.config", "updates/dkms/nvidia.ko"] {
+            tree.write(&format!("lib/modules/{release}/{file}"), "");
+        }
+        let image = [entry("etc/modprobe.d/x.conf", 0), entry("TRAILER!!!", 0)].concat();
+        write(&tree, &format!("boot/initrd.img-{release}"), &image);
+    }
+    for look in [&["facts"][..], &["doctor"], &["plan"]] {
+        let ran = working(&tree, look, 1500);
+        assert!(!ran.err.contains(ENOUGH), "{look:?}: {}", ran.err);
+    }
 }
 
 /// A host whose default toolkit gpusetup set, so that homes are searched for others.

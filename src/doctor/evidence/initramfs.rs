@@ -4,7 +4,7 @@
 //!
 //! The format: <https://docs.kernel.org/driver-api/early-userspace/buffer-format.html>.
 
-use crate::system::{Price, System};
+use crate::system::System;
 use crate::system::limits::DECODER_MEMORY;
 use crate::zst;
 use flate2::bufread::GzDecoder;
@@ -55,13 +55,11 @@ pub fn read(
     visitor: &mut dyn Visitor,
 ) -> io::Result<()> {
     let began = Instant::now();
-    let image = system.metered(path, Price::OTHER.packed, image);
-    let image = Limited { input: image, count: &budget.read, most: || MAX_READ, began };
+    let meter = system.meter(path);
+    let image = Limited { input: meter.of(image), count: &budget.read, most: || MAX_READ, began };
     let mut input = BufReader::with_capacity(1 << 17, image);
     let mut packed_before = 0;
     while let Some(kind) = next_archive(&mut input)? {
-        let price = if matches!(kind, Kind::Xz | Kind::Lzma) { Price::XZ } else { Price::OTHER };
-        input.get_mut().input.price = price.packed;
         match kind {
             Kind::Plain => archive(&mut input, visitor)?,
             _ if packed_before == MAX_PACKED => return Err(invalid("more packed archives than any initramfs has")),
@@ -69,8 +67,7 @@ pub fn read(
                 packed_before += 1;
                 let unpacked = unpacked(packed, &mut input)?;
                 let most = || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed));
-                let unpacked = system.metered(path, price.unpacked, unpacked);
-                let unpacked = Limited { input: unpacked, count: &budget.unpacked, most, began };
+                let unpacked = Limited { input: meter.of(unpacked), count: &budget.unpacked, most, began };
                 let mut inner = BufReader::with_capacity(1 << 17, unpacked);
                 // A compressed archive contains a sequence of plain archives.
                 while let Some(kind) = next_archive(&mut inner)? {

@@ -2,8 +2,8 @@
 //! PKCS#7 message that `sign-file` appends to the module.
 
 use crate::certificate::{INTEGER, SEQUENCE, SET, TAGGED, common_name, elements, inside};
+use crate::system::System;
 use crate::system::limits::{DECODER_MEMORY, MAX_RECORD};
-use crate::system::{Price, System};
 use crate::zst;
 use flate2::bufread::GzDecoder;
 use liblzma::bufread::XzDecoder;
@@ -45,15 +45,15 @@ pub fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
 
 fn unpacked(system: &System, path: &Path) -> io::Result<impl Read + use<>> {
     let ending = path.extension().and_then(|ending| ending.to_str());
-    let price = if ending == Some("xz") { Price::XZ } else { Price::OTHER };
-    let input = BufReader::with_capacity(1 << 17, system.metered(path, price.packed, system.open(path)?));
+    let meter = system.meter(path);
+    let input = BufReader::with_capacity(1 << 17, meter.of(system.open(path)?));
     let unpacked: Box<dyn Read> = match ending {
         Some("xz") => Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(DECODER_MEMORY, 0)?)),
         Some("gz") => Box::new(GzDecoder::new(input)),
         Some("zst") => Box::new(zst::Decoder::with_buffer(input)?),
         _ => Box::new(input),
     };
-    Ok(system.metered(path, price.unpacked, unpacked))
+    Ok(meter.of(unpacked))
 }
 
 /// The last [`TAIL`] bytes.

@@ -141,9 +141,8 @@ fn contents(system: &System, path: &Path, image: impl Read, budget: &Budget) -> 
     initramfs::read(system, path, image, budget, &mut inside)?;
     let Inside { rivals, configuration } = inside;
     // Each line is taken apart.
-    let texts: usize = configuration.values().map(|(_, text)| text.len()).sum();
-    system.work(path, 32 * texts as u64)?;
-    let denied: BTreeSet<_> = configuration.values().flat_map(|(_, text)| denied_by(text)).collect();
+    let texts = || configuration.values().flat_map(|(_, text)| denied_by(text)).collect::<BTreeSet<_>>();
+    let denied = system.working(path, texts)?;
     let denied = denied.into_iter().filter(|module| RIVALS.contains(&module.as_str()));
     Ok(Image { rivals, denied: denied.collect(), forced: Vec::new() })
 }

@@ -68,8 +68,7 @@ pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Resul
         let length = list.metadata()?.len();
         left = left.checked_sub(length).ok_or_else(too_large)?;
         // A line may have a single letter.
-        system.work(&path, 8 * length)?;
-        each_record(list, b"\n", |file| {
+        each_record(system.meter(&path).of(list), b"\n", |file| {
             if !file.is_empty() {
                 each(package, &String::from_utf8_lossy(file));
             }
