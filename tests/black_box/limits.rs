@@ -558,12 +558,33 @@ fn images_of_many_kernels_have_one_budget() {
     kernels(&tree, 12);
     let size = 8 << 20;
     write(&tree, "opt/image", &xz(&[entry("x", size), noise(size), entry("TRAILER!!!", 0)].concat()));
+    // One image is read once, however many names it has.
+    assert!(!working(&tree, &["doctor", "--json"], 2000).err.contains(ENOUGH));
     for n in 0..12 {
         let path = tree.path().join(format!("boot/initrd.img-6.1.0-{}-amd64", n + 30));
         fs::remove_file(&path).and_then(|()| fs::copy(tree.path().join("opt/image"), path)).expect("copied");
     }
     let said = working(&tree, &["doctor", "--json"], 700);
-    assert!(said.err.contains(ENOUGH), "{}", said.err);
+    // The newest is the first that is read.
+    assert!(said.err.contains(ENOUGH) && !said.err.contains("initrd.img-6.1.0-41-amd64"), "{}", said.err);
+}
+
+#[test]
+fn names_in_images_are_few_and_short() {
+    let tree = host();
+    kernels(&tree, 100);
+    let long = ["d".repeat(250).as_str(); 16].join("/");
+    let files = (0..1000).flat_map(|n| entry(&format!("{long}/{n:04}/nouveau.ko"), 0));
+    write(&tree, "opt/image", &files.chain(entry("TRAILER!!!", 0)).collect::<Vec<_>>());
+    for n in 0..50 {
+        let path = tree.path().join(format!("boot/initrd.img-6.1.0-{}-amd64", n + 30));
+        fs::remove_file(&path).and_then(|()| fs::copy(tree.path().join("opt/image"), path)).expect("copied");
+    }
+    let (said, _) = unread(&tree);
+    assert!(said.contains("only its first 8 modules are named"), "{said}");
+    let report = tree.path().join("report");
+    on(&tree, &["doctor", "--report", report.to_str().expect("UTF-8")]);
+    assert!(fs::metadata(&report).expect("written").len() < 1 << 20);
 }
 
 /// A link below a name to a folder of the tree, behind so many links that each lead astray for as long as they can.

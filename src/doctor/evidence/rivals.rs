@@ -9,6 +9,7 @@ use crate::system::{System, consists_of_holes, on_all_cores};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A blacklisted kernel module.
@@ -72,21 +73,31 @@ fn rivals(modules: impl Iterator<Item = String>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// More kernels than any host has.
-const MOST_IMAGES: usize = 100;
-
 /// The relevant contents of each kernel's initramfs. The images are read without starting a program.
 pub fn images(system: &System, facts: &Facts, denied: &[Denial]) -> BTreeMap<String, Answer<Image>> {
-    let with_image = |k: &&Kernel| k.initramfs.is_some();
-    let kernels: Vec<_> = facts.kernels.installed.iter().filter(with_image).take(MOST_IMAGES).collect();
+    let installed = facts.kernels.installed.iter();
+    let kernels: Vec<_> = installed.filter_map(|k| Some((k, key(system, &k.initramfs.as_ref()?.path)))).collect();
+    // An image that has several names is read once. The newest is the first, so that the oldest is left out if they are too much.
+    let (mut distinct, mut seen): (Vec<_>, BTreeSet<_>) = Default::default();
+    for (kernel, key) in kernels.iter().rev() {
+        if seen.insert(key) {
+            distinct.push((key, *kernel));
+        }
+    }
     let budget = Budget::default();
     // Decoders take memory: of a tree, whose images a stranger may have made, one is read at a time.
-    let at_once = if system.is_live() { kernels.len().max(1) } else { 1 };
-    let read = kernels
+    let at_once = if system.is_live() { distinct.len().max(1) } else { 1 };
+    let read = distinct
         .chunks(at_once)
-        .flat_map(|kernels| on_all_cores(kernels, |kernel| image(system, facts, kernel, denied, &budget)));
+        .flat_map(|some| on_all_cores(some, |(_, kernel)| image(system, facts, kernel, denied, &budget)));
     let read: Vec<_> = read.collect();
-    kernels.into_iter().map(|kernel| kernel.release.clone()).zip(read).collect()
+    let read: BTreeMap<_, _> = distinct.into_iter().map(|(key, _)| key).zip(read).collect();
+    kernels.iter().filter_map(|(kernel, key)| Some((kernel.release.clone(), read.get(key)?.clone()))).collect()
+}
+
+/// What tells an image from others: its device and inode, or its path if it cannot be found.
+fn key(system: &System, image: &Path) -> Result<(u64, u64), PathBuf> {
+    system.metadata(image).map(|meta| (meta.dev(), meta.ino())).map_err(|_| image.to_owned())
 }
 
 fn image(system: &System, facts: &Facts, kernel: &Kernel, denied: &[Denial], budget: &Budget) -> Answer<Image> {
@@ -139,7 +150,10 @@ fn denied_for_certain(system: &System, tool: InitramfsTool, made: i64, denied: &
 fn contents(system: &System, path: &Path, image: impl Read, budget: &Budget) -> io::Result<Image> {
     let mut inside = Inside::default();
     initramfs::read(system, path, image, budget, &mut inside)?;
-    let Inside { rivals, configuration } = inside;
+    let Inside { rivals, more, configuration } = inside;
+    if more {
+        system.leave_out(path, &format!("of each other driver only its first {MAX_RIVALS} modules are named"));
+    }
     // Each line is taken apart.
     let texts = || configuration.values().flat_map(|(_, text)| denied_by(text)).collect::<BTreeSet<_>>();
     let denied = system.working(path, texts)?;
@@ -147,10 +161,28 @@ fn contents(system: &System, path: &Path, image: impl Read, budget: &Budget) -> 
     Ok(Image { rivals, denied: denied.collect(), forced: Vec::new() })
 }
 
+/// How many modules of each rival are named of an image: it has one, of its kernel.
+const MAX_RIVALS: usize = 8;
+/// Bytes of the name of a file in an image that is kept: real ones have a hundred.
+const MAX_NAME: usize = 512;
+
+/// The rival whose module a file is, by its name.
+fn rival(name: &str) -> Option<&'static str> {
+    let module = name.rsplit('/').next()?.split_once(".ko")?.0.replace('-', "_");
+    RIVALS.into_iter().find(|rival| *rival == module)
+}
+
+/// The name of a rival's module, without the folders and the end of one that is too long.
+fn shortened(name: &str, rival: &str) -> String {
+    if name.len() > MAX_NAME { format!("…/{rival}.ko") } else { name.to_owned() }
+}
+
 /// The data kept while an image is read.
 #[derive(Default)]
 struct Inside {
     rivals: Vec<String>,
+    /// Whether there are more of them.
+    more: bool,
     /// By file name: the directory's place in the order of precedence, and the text.
     configuration: BTreeMap<String, (usize, String)>,
 }
@@ -169,10 +201,12 @@ impl Inside {
 
 impl initramfs::Visitor for Inside {
     fn file(&mut self, name: &str) -> bool {
-        let module = name.rsplit('/').next().and_then(|file| file.split_once(".ko"));
-        let module = module.map(|(module, _)| module.replace('-', "_"));
-        if module.is_some_and(|m| RIVALS.contains(&m.as_str())) && self.rivals.len() < Self::MOST {
-            self.rivals.push(name.to_owned());
+        if let Some(module) = rival(name) {
+            let same = self.rivals.iter().filter(|known| rival(known) == Some(module)).count();
+            match same < MAX_RIVALS {
+                true => self.rivals.push(shortened(name, module)),
+                false => self.more = true,
+            }
         }
         let wanted = Self::of_configuration(name)
             .is_some_and(|(place, file)| self.configuration.get(file).is_none_or(|(known, _)| place <= *known));
@@ -251,5 +285,26 @@ mod tests {
         ]);
         assert_eq!(masked.denied, [""; 0], "a file in /etc stands for those of its name elsewhere");
         assert_eq!(image(&[("etc/other.conf", "blacklist nouveau\n")]), Image::default());
+    }
+
+    #[test]
+    fn few_and_short_names_of_an_image_are_kept() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let system = System::at(dir.path()).looked_at();
+        let long = ["d"; 1000].join("/");
+        let names = (0..100).map(|n| format!("{long}/{n}/nouveau.ko.xz"));
+        let names: Vec<_> = names.chain(["a/nova-core.ko.zst".to_owned()]).collect();
+        let files: Vec<_> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
+        let read = |files: &[(&str, &[u8])]| {
+            contents(&system, Path::new("/boot/image"), &*initramfs::cpio(files), &Budget::default())
+                .expect("read")
+                .rivals
+        };
+        assert_eq!(read(&files[100..]), ["a/nova-core.ko.zst"]);
+        assert!(system.left_out().is_empty());
+        let found = read(&files);
+        assert_eq!(found, [vec!["…/nouveau.ko"; MAX_RIVALS], vec!["a/nova-core.ko.zst"]].concat());
+        let said: Vec<_> = system.left_out().into_iter().map(|one| one.why).collect();
+        assert_eq!(said, ["of each other driver only its first 8 modules are named"]);
     }
 }
