@@ -318,7 +318,7 @@ struct Boot {
 /// A boot that may be none: a user can write `Linux version 6.1` to a syslog. Errors of the boot before are better than none.
 struct Doubt {
     before: Boot,
-    /// Whether its first message has a time, which begins anew.
+    /// Whether its first message has a time, which begins at 0 again.
     has_clock: bool,
     /// The last time before it.
     uptime: Option<f64>,
