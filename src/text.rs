@@ -97,16 +97,22 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// Bytes of the word that [`quoted`] put between quotes at the start of a text, with the quotes.
+pub fn length_of_quoted(text: &str) -> Option<usize> {
+    let mut end = text.starts_with('\'').then_some(0)?;
+    loop {
+        end += 1 + text[end + 1..].find('\'')? + 1;
+        match text[end..].starts_with("\\''") {
+            true => end += 2,
+            false => return Some(end),
+        }
+    }
+}
+
 /// The word that [`quoted`] put between quotes at the start of a text.
 pub fn quoted_at_start(text: &str) -> Option<String> {
-    let (mut word, mut rest) = (String::new(), text.strip_prefix('\'')?);
-    loop {
-        let (part, after) = rest.split_once('\'')?;
-        word += part;
-        let Some(next) = after.strip_prefix("\\''") else { return Some(word) };
-        word.push('\'');
-        rest = next;
-    }
+    let word = &text[..length_of_quoted(text)?];
+    Some(word[1..word.len() - 1].replace("'\\''", "'"))
 }
 
 /// A JSON value whose texts and keys are all [`visible`].

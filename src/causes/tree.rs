@@ -1,7 +1,7 @@
 //! Commands for the host in a tree (`--root DIR`): as they are, they would read or change the machine that they are typed on.
 
 use crate::paths::LOGS;
-use crate::text::{quoted, quoted_path};
+use crate::text::{length_of_quoted, quoted, quoted_path};
 use std::ops::Range;
 use std::path::Path;
 
@@ -127,14 +127,7 @@ fn beside_quoted(text: &str, change: impl FnOnce(&str) -> String) -> String {
 fn quoted_word(text: &str) -> Option<Range<usize>> {
     let begins = |at: usize| text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || "(=:,`".contains(c));
     let start = text.match_indices('\'').map(|(at, _)| at).find(|at| begins(*at))?;
-    let mut end = start;
-    loop {
-        end += 1 + text[end + 1..].find('\'')? + 1;
-        match text[end..].starts_with("\\''") {
-            true => end += 2,
-            false => return Some(start..end),
-        }
-    }
+    Some(start..start + length_of_quoted(&text[start..])?)
 }
 
 fn in_chroot_of(text: &str, root: &Path) -> String {

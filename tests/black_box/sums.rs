@@ -7,7 +7,9 @@
 
 use crate::common::{Ran, program};
 use crate::golden;
+use crate::images::tar as packed;
 use gpusetup::sum::sha256;
+use gpusetup::system::on_all_cores;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +19,6 @@ use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 /// Of each architecture, and the cards that people ask about.
@@ -267,15 +267,16 @@ fn copy(from: &Path, to: &Path) {
 
 /// What doctor says of the sick and healthy hosts of the gallery (tests/as_root/gallery), by the reports that were made of them.
 fn reports(stage: &Stage) -> Vec<Case> {
-    let packed = File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reports.tar.zst"));
-    let unpacked = zstd::Decoder::new(packed.expect("reports")).expect("zstd");
+    let all = File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reports.tar.zst"));
+    let unpacked = zstd::Decoder::new(all.expect("reports")).expect("zstd");
     let mut cases = Vec::new();
     for entry in tar::Archive::new(unpacked).entries().expect("reports") {
         let mut entry = entry.expect("a report");
         let name = entry.path().expect("a name").with_extension("").to_str().expect("UTF-8").to_owned();
         let mut evidence = Vec::new();
         entry.read_to_end(&mut evidence).expect("read");
-        let path = stage.write(&format!("reports/{name}.tar.zst"), report(&evidence));
+        let report = zstd::encode_all(&*packed(&[("evidence.json", &evidence)]), 0).expect("packed");
+        let path = stage.write(&format!("reports/{name}.tar.zst"), report);
         for option in ["--json", "--verbose"] {
             let mut case = Case::new(["doctor", option]);
             case.arguments.push(path.to_str().expect("UTF-8").to_owned());
@@ -284,16 +285,6 @@ fn reports(stage: &Stage) -> Vec<Case> {
         }
     }
     cases
-}
-
-/// A report with this evidence.
-fn report(evidence: &[u8]) -> Vec<u8> {
-    let mut header = tar::Header::new_ustar();
-    header.set_size(evidence.len() as u64);
-    header.set_mode(0o644);
-    let mut report = tar::Builder::new(Vec::new());
-    report.append_data(&mut header, "evidence.json", evidence).expect("packed");
-    zstd::encode_all(&*report.into_inner().expect("packed"), 0).expect("packed")
 }
 
 #[derive(Deserialize)]
@@ -337,13 +328,17 @@ fn check_ids() -> Vec<String> {
     ids.map(|id| id.as_str().expect("text").to_owned()).collect()
 }
 
+/// `xid 79`.
+fn number(row: &BTreeMap<String, Value>, key: &str) -> String {
+    format!("{key} {}", row[key])
+}
+
 fn explained(stage: &Stage) -> Vec<Case> {
     let mut subjects: Vec<String> =
         yaml("explain/subjects.yaml").subjects.into_iter().filter_map(|s| s.names.into_iter().next()).collect();
     // Some of the 700 error numbers, which all go the same way.
     let errors = yaml("explain/errors.yaml").errors.into_iter().step_by(4);
     subjects.extend(errors.filter_map(|e| e.names.into_iter().next()));
-    let number = |row: &BTreeMap<String, Value>, key: &str| format!("{key} {}", row[key]);
     subjects.extend(yaml("compat/xids.yaml").xids.iter().map(|row| number(row, "xid")));
     subjects.extend(yaml("compat/sxids.yaml").sxids.iter().map(|row| number(row, "sxid")));
     subjects.extend([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 130, 143].map(|code| format!("exit {code}")));
@@ -427,28 +422,6 @@ fn help(_: &Stage) -> Vec<Case> {
     cases
 }
 
-fn ask(stage: &Stage, cases: &[Case]) -> Vec<String> {
-    let next = AtomicUsize::new(0);
-    let mut outputs = vec![String::new(); cases.len()];
-    let answered: Vec<(usize, String)> = thread::scope(|scope| {
-        let asker = || {
-            let mut answered = Vec::new();
-            loop {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                let Some(case) = cases.get(n) else { return answered };
-                answered.push((n, stage.output(case)));
-            }
-        };
-        let askers: Vec<_> =
-            (0..thread::available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(asker)).collect();
-        askers.into_iter().flat_map(|asker| asker.join().expect("no panic")).collect()
-    });
-    for (n, output) in answered {
-        outputs[n] = output;
-    }
-    outputs
-}
-
 #[test]
 fn what_is_printed_is_what_was_reviewed() {
     let stage = Stage::new();
@@ -468,7 +441,7 @@ fn what_is_printed_is_what_was_reviewed() {
     for (group, made) in groups {
         let mut cases = made(&stage);
         cases.retain(|case| names.insert(case.called.clone()));
-        let outputs = ask(&stage, &cases);
+        let outputs = on_all_cores(&cases, |case| stage.output(case));
         let _ = writeln!(list, "# {group}: {}", cases.len());
         for (n, (case, output)) in cases.iter().zip(&outputs).enumerate() {
             let _ = writeln!(list, "{} {}", &sha256(output)[..12], case.called);

@@ -50,15 +50,12 @@ fn cut_off(unfinished: &[String]) -> Verdict {
 /// Whether everything was read, so that what the other checks say of the host holds.
 pub fn wholly_read(seen: &Evidence) -> Verdict {
     let mut files = seen.facts.left_out(Limit::File);
-    let verdict = match (seen.facts.left_out(Limit::Whole).next(), files.next()) {
-        (Some(one), _) => {
-            Verdict::fail(causes::partly_read(&one.said())).helped(causes::make_smaller(&one.path(), one.limit))
-        }
-        (None, Some(one)) => {
-            Verdict::warn(causes::left_out(&one.said())).helped(causes::make_smaller(&one.path(), one.limit))
-        }
+    let (one, verdict) = match (seen.facts.left_out(Limit::Whole).next(), files.next()) {
+        (Some(one), _) => (one, Verdict::fail(causes::partly_read(&one.said()))),
+        (None, Some(one)) => (one, Verdict::warn(causes::left_out(&one.said()))),
         (None, None) => return Verdict::pass(),
     };
+    let verdict = verdict.helped(causes::make_smaller(&one.path(), one.limit));
     files.map(Unreadable::said).fold(verdict, Verdict::saw)
 }
 

@@ -17,7 +17,7 @@ pub enum Part {
     Message,
     /// A further line of a message that names what a user chose.
     Further,
-    /// The same, to all appearances: it may be a message of its own.
+    /// Either of the two: nothing tells which.
     Doubtful,
 }
 
@@ -61,7 +61,7 @@ impl First<'_> {
             return None;
         }
         if self.line.message.contains("the client has the version ") {
-            // Which version that is, a program said. It has no lines of its own that tell of an error.
+            // A program chose the version in it. The driver's own further lines name no error.
             return Some(if error_in(line.message).is_some() { Part::Doubtful } else { Part::Message });
         }
         if !*self.names.get_or_insert_with(|| names_what_users_choose(self.line.message)) {

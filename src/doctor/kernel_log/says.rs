@@ -31,7 +31,7 @@ const MAX_PLACES: usize = 8;
 const MAX_PLACE: usize = 64;
 
 /// Bytes before the number of a process: its name has up to 15, and dmesg writes four letters for some of them.
-const LONGEST_NAME: usize = 60;
+const MAX_PROCESS_NAME: usize = 60;
 
 /// What the driver says in a message. The kernel's reports of crashes begin with the name of a program, which anybody chooses, and
 /// name a file.
@@ -57,7 +57,7 @@ pub fn is_drivers(message: &str) -> bool {
 /// Whether a message begins with the name and the number of a process: `python3[4242]: segfault at 0 ip … in libcuda.so[…]`,
 /// `python3[4242] bad frame in …`.
 pub fn is_of_program(message: &str) -> bool {
-    message.match_indices('[').take_while(|(at, _)| *at <= LONGEST_NAME).any(|(at, _)| {
+    message.match_indices('[').take_while(|(at, _)| *at <= MAX_PROCESS_NAME).any(|(at, _)| {
         let number = &message[at + 1..];
         let rest = number.trim_start_matches(|c: char| c.is_ascii_digit());
         rest.len() < number.len() && (rest.starts_with("]:") || rest.starts_with("] "))
