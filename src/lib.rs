@@ -27,64 +27,47 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The modules, from the ground up
+//! # What it is made of
 //!
-//! A module uses only modules above it in this list (`tests/layers.rs`):
-//!
-//! - [`version`], [`sum`], [`yaml`], [`compat`], [`message`], [`subject`], [`error_code`], [`gpu_guide`], [`language`]: what is known of GPUs, drivers, toolkits, distributions, error messages, terms, error numbers and GPUs' readings, and other languages. They are the package
-//!   `gpusetup-database`, which the build script uses too.
-//! - [`paths`], [`ids`], [`exit`], [`text`], [`mirrors`], `built_in`, [`recognise`], [`translation`]: fixed paths, ids of checks and rules, exit codes, texts of
-//!   strangers, [`certificate`]s, what stands in for NVIDIA's servers, what the build put into the program, known error messages in a text, what `explain` says in other languages.
-//! - `zst`: zstd streams, read.
-//! - [`system`]: files, processes and whose they are, below the root of a host.
-//! - [`packages`]: all that is known of apt, dnf, tdnf and zypper, a file each. [`nvidia`]: what NVIDIA's own libraries say. [`database`]: which
-//!   database is used. [`private`]: directories that nobody else may write to.
-//! - [`host`]: the facts of a host. [`cache`]: what was downloaded. [`causes`]: what each id means, and what helps.
-//! - [`gpus`]: what NVML tells of the GPUs, judged. [`cluster`]: what schedulers are told about them. [`mig`]: how GPUs are partitioned into instances.
-//! - [`resolve`]: facts and a request become a selection, with its reasons. [`operation`]: what steps are made of.
-//! - [`plan`]: a selection becomes steps.
-//! - [`fetch`]: downloads. [`bundle`]: everything for hosts without a network.
-//! - [`apply`]: carries plans out, journals and undoes them. [`doctor`]: examines a host.
-//! - [`planning`], then [`render`], then [`cli`].
+//! Crates in `crates/`, from the ground up; ARCHITECTURE.md says what each is for. They are modules of this one: `gpusetup::host` is the
+//! crate `gpusetup-host`. Here are [`planning`], [`listing`] and [`installation`], then [`render`], then [`cli`].
 //!
 //! [`resolve`] and [`plan`] are pure: no file, no process, no clock, no network.
 
-// clippy.toml lists what only `system` may call.
+// clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub use gpusetup_apply as apply;
+pub use gpusetup_bundle as bundle;
+pub use gpusetup_causes as causes;
+pub use gpusetup_container as container;
 pub use gpusetup_database::{compat, error_code, gpu_guide, language, message, signed, subject, sum, version, yaml};
+pub use gpusetup_doctor as doctor;
+pub use gpusetup_explain::{recognise, translation};
+pub use gpusetup_fetch as fetch;
+pub use gpusetup_fetch::cache;
+pub use gpusetup_gpus as gpus;
+pub use gpusetup_gpus::cluster;
+pub use gpusetup_host as host;
+pub use gpusetup_mig as mig;
+pub use gpusetup_nvidia as nvidia;
+pub use gpusetup_operation as operation;
+pub use gpusetup_packages as packages;
+pub use gpusetup_plan as plan;
+pub use gpusetup_resolve as resolve;
+pub use gpusetup_system as system;
+pub use gpusetup_system::{certificate, private};
+pub use gpusetup_text::{exit, ids, mirrors, paths, text};
 
-pub mod apply;
-mod built_in;
-pub mod bundle;
-pub mod cache;
-pub mod causes;
-pub mod certificate;
+/// The compatibility database: the one in the program, a newer one, or a folder named by the user.
+pub mod database {
+    pub use gpusetup_bundle::database::{archive, folder, is_newer, store};
+    pub use gpusetup_data::{VERSION, embedded, prepare, shared};
+    pub use gpusetup_system::day::database_age as age;
+}
+
 pub mod cli;
-pub mod cluster;
-pub mod container;
-pub mod database;
-pub mod doctor;
-pub mod exit;
-pub mod fetch;
-pub mod gpus;
-pub mod host;
-pub mod ids;
 pub mod installation;
 pub mod listing;
-pub mod mig;
-pub mod mirrors;
-pub mod nvidia;
-pub mod operation;
-pub mod packages;
-pub mod paths;
-pub mod plan;
 pub mod planning;
-pub mod private;
-pub mod recognise;
 pub mod render;
-pub mod resolve;
-pub mod system;
-pub mod text;
-pub mod translation;
-mod zst;

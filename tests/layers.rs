@@ -1,28 +1,9 @@
-//! The architecture, checked against the source: a module uses only modules on lower floors, and no files use each other in a
-//! circle. A module and its own submodules are one thing here; tests and what only they use are left out.
+//! The architecture, as far as cargo does not hold it (a crate uses only those that its Cargo.toml names): no files of a crate use each
+//! other in a circle. A module and its own submodules are one thing here; tests and what only they use are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// The modules of `src/`, from the ground up. Modules on one floor do not use each other.
-const FLOORS: [&[&str]; 14] = [
-    // What the package gpusetup-database has.
-    &["compat", "error_code", "gpu_guide", "language", "message", "signed", "subject", "sum", "version", "yaml"],
-    &["built_in", "certificate", "exit", "ids", "mirrors", "paths", "text"],
-    &["recognise", "system", "translation", "zst"],
-    &["database", "nvidia", "packages", "private"],
-    &["cache", "causes", "host", "installation", "mig"],
-    &["cluster", "container", "gpus", "operation", "resolve"],
-    &["plan"],
-    &["fetch"],
-    &["bundle"],
-    &["apply", "doctor"],
-    &["listing", "planning"],
-    &["render"],
-    &["cli"],
-    &["main"],
-];
 
 /// A module by its names from the crate's root: `["plan", "driver"]`; the root itself has none.
 type Module = Vec<String>;
@@ -34,26 +15,9 @@ struct Source {
 }
 
 #[test]
-fn a_module_uses_only_lower_floors() {
-    let floor = |name: &str| FLOORS.iter().position(|floor| floor.contains(&name));
-    let mut wrong = BTreeSet::new();
-    for source in sources("src") {
-        let Some(name) = source.module.first() else { continue };
-        let own = floor(name).unwrap_or_else(|| panic!("FLOORS lacks the module {name}"));
-        for path in absolute(&source).filter(|path| path[0] != *name) {
-            match floor(&path[0]) {
-                Some(other) if other < own => {}
-                _ => drop(wrong.insert(format!("{} uses crate::{}", source.module.join("::"), path.join("::")))),
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "these go up, or stay on their floor:\n{}", lines(&wrong));
-}
-
-#[test]
 fn no_files_use_each_other_in_a_circle() {
-    for root in ["src", "crates/database/src", "xtask/src"] {
-        let sources = sources(root);
+    for root in members().into_iter().chain(["xtask/src".to_owned()]) {
+        let sources = sources(&root);
         let modules: BTreeSet<_> = sources.iter().map(|source| source.module.clone()).collect();
         let mut uses: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
         for source in &sources {
@@ -79,7 +43,9 @@ fn no_files_use_each_other_in_a_circle() {
 fn ids_are_no_texts_in_the_program() {
     let rules: Vec<_> = gpusetup::ids::RuleId::ALL.iter().filter(|rule| rule.as_str().contains('-')).collect();
     let mut wrong = BTreeSet::new();
-    for (module, code) in codes("src").into_iter().filter(|(module, _)| *module != ["ids"]) {
+    for (module, code) in
+        all_codes("crates/database").into_iter().filter(|(module, _)| module != "crates/text/src::ids")
+    {
         let texts = code.lines().filter_map(|line| Some((line, line.split_once('"')?.1)));
         let has_id = |text: &str| {
             let ids = text.match_indices("GS").map(|(at, _)| &text[at + 2..]);
@@ -88,7 +54,7 @@ fn ids_are_no_texts_in_the_program() {
         };
         let outside = |text: &str| text.replace("CheckId::GS", "");
         let found = texts.filter(|(_, text)| has_id(&outside(text)));
-        wrong.extend(found.map(|(line, _)| format!("{}: {}", module.join("::"), line.trim())));
+        wrong.extend(found.map(|(line, _)| format!("{module}: {}", line.trim())));
     }
     assert!(wrong.is_empty(), "use CheckId and RuleId here:\n{}", lines(&wrong));
 }
@@ -97,11 +63,12 @@ fn ids_are_no_texts_in_the_program() {
 #[test]
 fn only_packages_tells_package_managers_apart() {
     let mut wrong = BTreeSet::new();
-    for (module, code) in codes("src").into_iter().filter(|(module, _)| module.first().is_none_or(|m| m != "packages"))
+    for (module, code) in
+        all_codes("crates/database").into_iter().filter(|(module, _)| !module.starts_with("crates/packages/"))
     {
         let found =
             code.lines().filter(|line| ["PackageManager::", "PackageManager as "].iter().any(|p| line.contains(p)));
-        wrong.extend(found.map(|line| format!("{}: {}", module.join("::"), line.trim())));
+        wrong.extend(found.map(|line| format!("{module}: {}", line.trim())));
     }
     assert!(
         wrong.is_empty(),
@@ -116,7 +83,7 @@ fn ids_that_are_named_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|file| root.join(file)).to_vec();
     below(&root.join("docs/src"), &["md"], &mut files);
-    for folder in ["tests", "src", "schemas"] {
+    for folder in ["tests", "src", "crates", "schemas"] {
         below(&root.join(folder), &["rs", "snap", "json"], &mut files);
     }
     let mut unknown = BTreeSet::new();
@@ -171,6 +138,27 @@ fn absolute(source: &Source) -> impl Iterator<Item = Vec<String>> {
             Some(whole)
         })
         .filter(|path| !path.is_empty())
+}
+
+/// The folders with the sources of the program and its crates.
+fn members() -> Vec<String> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
+    let names = fs::read_dir(crates).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+    let mut all: Vec<_> = names.map(|name| format!("crates/{}/src", name.display())).collect();
+    all.sort();
+    all.push("src".to_owned());
+    all
+}
+
+/// The code of all of them but one, each with the name of its module: `crates/text/src::ids`.
+fn all_codes(but: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for folder in members().into_iter().filter(|folder| !folder.starts_with(but)) {
+        for (module, code) in codes(&folder) {
+            all.push((format!("{folder}::{}", module.join("::")), code));
+        }
+    }
+    all
 }
 
 /// Every file of a crate but those that only tests use.

@@ -3,7 +3,7 @@
 
 rustPlatform.buildRustPackage {
   pname = "gpusetup";
-  version = (builtins.fromTOML (builtins.readFile ../../Cargo.toml)).package.version;
+  version = (builtins.fromTOML (builtins.readFile ../../Cargo.toml)).workspace.package.version;
   src = lib.cleanSource ../..;
   cargoLock.lockFile = ../../Cargo.lock;
 

@@ -14,7 +14,6 @@ use super::releases::{self, want};
 use crate::compat::AddOnId;
 use crate::exit::Exit;
 use crate::planning::Planner;
-use crate::recognise::subjects;
 use crate::render;
 use crate::render::explain::Look;
 use crate::render::explain::article::Article;
@@ -22,6 +21,7 @@ use crate::resolve::{Conflict, ConflictKind, resolve};
 use crate::system::input::{self, STANDARD_INPUT};
 use crate::text::quoted;
 use crate::translation::Translation;
+use gpusetup_data::subjects;
 use std::path::Path;
 
 /// Flags of `explain`.

@@ -11,11 +11,11 @@ use crate::gpus::{guide, read, report, why_silent};
 use crate::host::{Facts, MachineKind};
 use crate::ids::CheckId;
 use crate::nvidia::{Answer, GpuTable, Refused, codes};
-use crate::recognise::subjects;
 use crate::render;
 use crate::render::gpus::Look;
 use crate::system::System;
 use clap::ValueEnum;
+use gpusetup_data::subjects;
 
 /// Flags of `facts`.
 #[derive(Debug, clap::Args)]

@@ -6,6 +6,7 @@ use super::{Problem, say};
 use crate::apply::Failure;
 use crate::bundle::Bundle;
 use crate::compat::Database;
+use crate::database::embedded;
 use crate::exit::Exit;
 use crate::host::{
     ContainerHost, Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_left_out, add_offers,
@@ -254,7 +255,7 @@ pub fn only_root(system: &System) -> Result<(), Problem> {
 /// The database for a host's plans: the one that is named, else the bundle's, else the one in use.
 pub fn database(host: &HostOptions, bundle: Option<&Bundle>) -> Result<&'static Database, Problem> {
     match bundle {
-        Some(bundle) if host.database.folder.is_none() => Ok(to_the_end(bundle.database()?)),
+        Some(bundle) if host.database.folder.is_none() => Ok(to_the_end(bundle.database(embedded)?)),
         _ => host.database(),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::system::environment;
 use crate::text::ascii;
-use crate::translation::is_utf8;
+use crate::translation::{Languages, is_utf8};
 use std::borrow::Cow;
 
 /// Whether the locale's character set has more than ASCII.
@@ -19,6 +19,11 @@ fn of_letters(variable: impl Fn(&str) -> Option<String>) -> String {
 /// A text for people in letters that the locale has.
 pub fn legible(text: &str) -> Cow<'_, str> {
     if speaks_unicode() { Cow::Borrowed(text) } else { ascii(text) }
+}
+
+/// The languages in this program.
+pub fn languages() -> Languages<'static> {
+    Languages::built_in(gpusetup_data::LANGUAGES)
 }
 
 /// An environment in which these variables are set.

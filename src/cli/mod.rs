@@ -39,6 +39,7 @@ mod uninstall;
 mod upstream;
 mod use_toolkit;
 
+pub use locale::languages;
 use locale::legible;
 pub use problem::Problem;
 use terminal::{paint, width};

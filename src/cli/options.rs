@@ -6,6 +6,7 @@ pub use request::{IfNoGpu, RequestOptions, day, sum};
 
 use super::Problem;
 use super::files::{or_trust_owner, read_key};
+use super::locale::languages;
 use crate::apply::RunConfig;
 use crate::bundle::{Bundle, BundleError};
 use crate::causes::tree;
@@ -20,7 +21,6 @@ use crate::paths;
 use crate::system::input::InputError;
 use crate::system::trust::Trust;
 use crate::text::{public_path, quoted, quoted_path};
-use crate::translation;
 use crate::version::{CudaVersion, Requirement, VersionError};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -279,8 +279,9 @@ fn language(text: &str) -> Result<&'static str, String> {
     if text.is_empty() {
         return Ok("");
     }
-    translation::named(text).ok_or_else(|| {
-        let known: Vec<_> = translation::known().map(|(code, name)| format!("{code} ({name})")).collect();
+    let languages = languages();
+    languages.named(text).ok_or_else(|| {
+        let known: Vec<_> = languages.known().map(|(code, name)| format!("{code} ({name})")).collect();
         format!("gpusetup has no texts in it; languages are: {}", known.join(", "))
     })
 }

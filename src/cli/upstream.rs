@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The project's page, if whoever built this program named one.
 const HOME: Option<&str> = option_env!("GPUSETUP_HOME");
 /// The list of the keys that sign releases, if whoever built this program gave it one.
-const PINNED: Option<&str> = option_env!("GPUSETUP_KEY_LIST");
+const PINNED: Option<&str> = gpusetup_data::KEY_LIST;
 /// The size limit of a file with lists of keys in bytes: some thirty lists.
 const MAX_LISTS: u64 = 64 << 10;
 

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::gpu_guide::Judgement;
     use crate::gpus::guide;
-    use crate::recognise::subjects;
+    use gpusetup_data::subjects;
 
     #[test]
     fn each_field_that_can_be_shown_has_a_term_with_a_meaning() {

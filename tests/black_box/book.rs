@@ -3,7 +3,6 @@
 //! book::` writes what is made.
 
 use gpusetup::message::Message;
-use gpusetup::recognise;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
@@ -70,7 +69,7 @@ fn headings(known: &[Message]) -> Vec<(String, Vec<&Message>)> {
 }
 
 fn page_of_messages() -> String {
-    let known = recognise::known();
+    let known = gpusetup_data::messages();
     let mut out = "# Error messages
 
 <!-- Made from explain/messages.yaml by `UPDATE_BOOK=1 cargo test --test black_box book::`. Change that file, not this one. -->

@@ -4,7 +4,7 @@ use crate::common::{Tree, run, run_with_input};
 use gpusetup::causes::{self, Cause};
 use gpusetup::exit::EXITS;
 use gpusetup::ids::CheckId;
-use gpusetup::recognise::{error_codes, subjects};
+use gpusetup_data::{error_codes, subjects};
 use serde_json::Value;
 
 #[test]

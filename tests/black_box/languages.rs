@@ -2,6 +2,7 @@
 
 use crate::common::{Ran, Tree, program, run, run_with_input};
 use gpusetup::causes::{self, xid};
+use gpusetup::cli::languages;
 use gpusetup::compat::XidAction;
 use gpusetup::database::embedded;
 use gpusetup::doctor::CHECKS;
@@ -9,19 +10,20 @@ use gpusetup::exit::EXITS;
 use gpusetup::ids::{AddOnRule, CheckId, RuleId};
 use gpusetup::language::{self, Texts};
 use gpusetup::paths;
-use gpusetup::recognise::{Recognised, error_codes, known, subjects};
+use gpusetup::recognise::Recognised;
 use gpusetup::render::Paint;
 use gpusetup::render::explain::Look;
 use gpusetup::render::explain::paste::{Explained, Logged, PasteReport, text};
 use gpusetup::sum;
 use gpusetup::text::columns;
-use gpusetup::translation::{self, Translation, words::WORDS};
+use gpusetup::translation::words::WORDS;
+use gpusetup_data::{error_codes, messages, subjects};
 use std::path::Path;
 
 /// All English texts that can be translated, by their places.
 fn english() -> Texts {
     let database = embedded();
-    let mut texts = language::english(&known(), &subjects(), &error_codes(), &database.xids);
+    let mut texts = language::english(&messages(), &subjects(), &error_codes(), &database.xids);
     let mut add = |place: String, text: &str| assert!(texts.insert(place, text.to_owned()).is_none());
     for id in CheckId::ALL {
         let cause = causes::of(*id);
@@ -77,11 +79,11 @@ fn every_language_has_the_texts_and_placeholders_of_english() {
             [language::faults(&language, &english), language::gaps(&language, &english), stale.collect()].concat();
         assert!(wrong.is_empty(), "{}:\n{}", path.display(), wrong.join("\n"));
         let code = path.file_stem().and_then(|stem| stem.to_str()).expect("a code");
-        assert_eq!(translation::named(code), Some(code));
-        assert_eq!(*Translation::of(code).texts(), language.texts, "the program has what the file has");
+        assert_eq!(languages().named(code), Some(code));
+        assert_eq!(*languages().translation(code).texts(), language.texts, "the program has what the file has");
         found += 1;
     }
-    assert_eq!(found + 1, translation::known().count());
+    assert_eq!(found + 1, languages().known().count());
 }
 
 /// The digits of a checksum in a lock.
@@ -238,8 +240,8 @@ fn korean_has_no_english_label_and_keeps_to_the_columns() {
 /// Every message, as a terminal of this width shows it.
 #[test]
 fn messages_fit_a_narrow_terminal() {
-    let (language, database) = (&Translation::of("ko"), embedded());
-    let mut messages = known();
+    let (language, database) = (&languages().translation("ko"), embedded());
+    let mut messages = messages();
     messages.iter_mut().for_each(|message| language.translate_message(message));
     for width in [60, 80] {
         let look = Look { paint: Paint::new(false), verbose: false, width, language };

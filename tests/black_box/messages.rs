@@ -3,7 +3,8 @@
 use crate::common::{Tree, run_with_input, text};
 use gpusetup::doctor::{sxids, xids};
 use gpusetup::ids::CheckId;
-use gpusetup::recognise::{Recogniser, error_codes, known, named_errors, subjects};
+use gpusetup::recognise::{Recogniser, named_errors};
+use gpusetup_data::{error_codes, messages as known, subjects};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

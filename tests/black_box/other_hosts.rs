@@ -1,5 +1,5 @@
 //! A plan that was made for another host is refused by `apply`, with what differs and a command that plans for this one, and
-//! nothing is touched. Each property is in a table here; what the rule is made of is tested in `src/plan/other_host.rs`.
+//! nothing is touched. Each property is in a table here; what the rule is made of is tested in `crates/plan/src/other_host.rs`.
 
 use crate::common::{Ran, Tree, is_root, run};
 use std::fs;

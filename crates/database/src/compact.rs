@@ -2,14 +2,11 @@
 //! that reading YAML takes. What one build wrote, only a build from the same sources reads.
 
 use crate::compat::Database;
-use crate::sum::sha256;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A hash over the sources of the types: SHA-256, in lower-case hexadecimal.
-pub fn shape() -> String {
-    sha256(include_str!(concat!(env!("OUT_DIR"), "/types.rs")))
-}
+/// A hash over the sources of the types: SHA-256, in lower-case hexadecimal. Each gpusetup reads only its own compact form.
+pub const SHAPE: &str = env!("GPUSETUP_SHAPE");
 
 /// Why bytes are not a value in compact form.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +44,16 @@ pub fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CompactError> {
 /// As for [`unpack`].
 pub fn unpack_database(bytes: &[u8]) -> Result<Database, CompactError> {
     unpack(bytes)
+}
+
+/// Decodes a value that the build put into the program.
+///
+/// # Panics
+///
+/// If the bytes are not from the same build.
+#[allow(clippy::expect_used)]
+pub fn built_in<T: DeserializeOwned>(packed: &[u8]) -> T {
+    unpack(packed).expect("the build made these bytes from the same types")
 }
 
 #[cfg(test)]

@@ -308,19 +308,16 @@ fn found<T>(row: Option<T>) -> T {
     row.expect("the build checked that each one has a row")
 }
 
-/// The rows of the file's text. Each field and each rule must have one row, and each field a term among these subjects.
+/// The rows of the file's text. Each field and each rule must have one row.
 ///
 /// # Errors
 ///
 /// If it does not have the shape of a guide, or lacks or repeats something.
-pub fn parse(text: &str, subjects: &[Subject]) -> Result<GpuGuide, String> {
+pub fn parse(text: &str) -> Result<GpuGuide, String> {
     let guide: GpuGuide = yaml::read(text).map_err(|e| e.to_string())?;
     let fields: Vec<_> = guide.fields.iter().map(|row| row.field).collect();
     let rules: Vec<_> = guide.rules.iter().map(|row| row.rule).collect();
     let mut wrong = each_once("field", &GpuField::ALL, &fields) + &each_once("rule", &GpuRule::ALL, &rules);
-    for row in guide.fields.iter().filter(|row| subject::find(subjects, &row.term).is_none()) {
-        wrong += &format!("the field {:?} refers to the term {}, which is none\n", row.field, row.term);
-    }
     for row in &guide.rules {
         if row.judgement == Judgement::Ok || !row.source.starts_with("https://") {
             wrong += &format!("the rule {:?} needs a judgement other than ok, and a source\n", row.rule);
@@ -330,6 +327,12 @@ pub fn parse(text: &str, subjects: &[Subject]) -> Result<GpuGuide, String> {
         }
     }
     if wrong.is_empty() { Ok(guide) } else { Err(wrong) }
+}
+
+/// What is wrong with the terms that fields refer to: each must be one of these subjects.
+pub fn unknown_terms(guide: &GpuGuide, subjects: &[Subject]) -> Vec<String> {
+    let unknown = guide.fields.iter().filter(|row| subject::find(subjects, &row.term).is_none());
+    unknown.map(|row| format!("the field {:?} refers to the term {}, which is none", row.field, row.term)).collect()
 }
 
 /// Rules whose limit each GPU tells.
@@ -354,11 +357,12 @@ mod tests {
     #[test]
     fn a_field_without_an_explanation_is_a_mistake() {
         let subjects = subject::parse(SUBJECTS).expect("it is sound");
-        let mistake = |text: &str| parse(text, &subjects).expect_err("it is wrong");
-        parse(FIELDS, &subjects).expect("it is sound");
+        let mistake = |text: &str| parse(text).expect_err("it is wrong");
+        assert_eq!(unknown_terms(&parse(FIELDS).expect("it is sound"), &subjects), [""; 0]);
         let without = |start: &str| FIELDS.lines().filter(|l| !l.contains(start)).collect::<Vec<_>>().join("\n");
         assert!(mistake(&without("field: temperature, label")).contains("the field Temperature has 0 rows"));
-        assert!(mistake(&FIELDS.replacen("term: fan", "term: no such term", 1)).contains("which is none"));
+        let other = parse(&FIELDS.replacen("term: fan", "term: no such term", 1)).expect("of the right shape");
+        assert!(unknown_terms(&other, &subjects)[0].contains("which is none"));
         assert!(mistake(&FIELDS.replacen("limit: 60", "limit: null", 1)).contains("names a limit"));
         assert!(mistake(&FIELDS.replacen("rule: lost", "rule: hot", 1)).contains("the rule Hot has 2 rows"));
     }

@@ -7,7 +7,7 @@ use super::values::{
 use crate::compat::Database;
 use crate::database::shared;
 use crate::exit::EXITS;
-use crate::recognise::{error_codes, subjects};
+use gpusetup_data::{error_codes, subjects};
 
 /// The words after which a number or a name follows.
 const KINDS: [(&str, &str); 9] = [

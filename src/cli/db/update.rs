@@ -110,11 +110,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     // What cannot be used any more must not stand in the way of its own replacement.
     let used = store.newer_than(VERSION).ok().flatten().unwrap_or_else(embedded);
     let used = to_the_end(used);
-    let done = store.install(&bytes, &signature, &database, used, options.allow_older).map_err(|e| match e {
-        StoreError::Replayed { .. } => refused(&e).hint("if you mean it: --allow-older"),
-        StoreError::NotNewer { .. } | StoreError::Other(_) => refused(&e),
-        e => told(e),
-    })?;
+    let done = store.install(&bytes, &signature, &database, used, options.allow_older.then_some(VERSION)).map_err(
+        |e| match e {
+            StoreError::Replayed { .. } => refused(&e).hint("if you mean it: --allow-older"),
+            StoreError::NotNewer { .. } | StoreError::Other(_) => refused(&e),
+            e => told(e),
+        },
+    )?;
     let version = &database.version;
     match done {
         Updated::Already => {

@@ -1,8 +1,9 @@
 //! The language that `explain` answers in.
 
+use crate::cli::locale::languages;
 use crate::cli::options::LanguageOptions;
 use crate::system::environment;
-use crate::translation::{Translation, of_locale};
+use crate::translation::Translation;
 
 /// What decides the language of messages on POSIX systems: the first one that is set and not empty.
 const LOCALE: [&str; 3] = ["LC_ALL", "LC_MESSAGES", "LANG"];
@@ -13,7 +14,8 @@ const CONSOLE: &str = "linux";
 /// The language that was asked for, else that of the locale. On the kernel's console a locale does not count.
 pub fn wanted(options: &LanguageOptions) -> Translation {
     let code = options.lang.filter(|code| !code.is_empty());
-    Translation::of(code.unwrap_or_else(|| of_locale(&locale())))
+    let languages = languages();
+    languages.translation(code.unwrap_or_else(|| languages.of_locale(&locale())))
 }
 
 fn locale() -> String {

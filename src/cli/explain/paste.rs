@@ -8,10 +8,11 @@ use crate::doctor::{EvidenceSources, Finding, examine, gather, sxids, xids};
 use crate::error_code::ErrorCode;
 use crate::exit::Exit;
 use crate::ids::CheckId;
-use crate::recognise::{NamedError, Recogniser, error_codes, known, named_errors};
+use crate::recognise::{NamedError, Recogniser, named_errors};
 use crate::render::explain::paste::{Explained, ExplainedError, Logged, PasteReport, text};
 use crate::text::without_escapes;
 use crate::translation::Translation;
+use gpusetup_data::{error_codes, messages};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
@@ -32,7 +33,7 @@ pub fn run(pasted: &str, options: &Options, language: &Translation) -> Result<Ex
 
 /// Whether a text has a message or an error number that gpusetup knows.
 pub fn recognises(pasted: &str) -> Result<bool, Problem> {
-    let messages = known();
+    let messages = messages();
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     Ok(!recogniser.find(pasted).is_empty()
         || !xids(pasted).is_empty()
@@ -44,7 +45,7 @@ fn examined(pasted: &str, options: &Options, language: &Translation) -> Result<P
     // A colour before a word hides it from no search.
     let pasted = &*without_escapes(pasted);
     let database = options.host.database()?;
-    let mut messages = known();
+    let mut messages = messages();
     messages.iter_mut().for_each(|message| language.translate_message(message));
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     let found = recogniser.find(pasted);
@@ -58,6 +59,7 @@ fn examined(pasted: &str, options: &Options, language: &Translation) -> Result<P
         here(options, database, checks)?
     };
     let mut codes = error_codes();
+    let known = messages.len() + codes.len();
     codes.iter_mut().for_each(|error| language.translate_error(error));
     let errors = errors_in(pasted, &codes)?;
     // What a message explains is not told twice.
@@ -69,7 +71,6 @@ fn examined(pasted: &str, options: &Options, language: &Translation) -> Result<P
     let errors = errors.iter().filter(|named| !explained.contains(&named.line));
     let errors = errors.map(|named| ExplainedError::of(named, line(named.line)));
     let logged = Logged { xids: xids(pasted), sxids: sxids(pasted) };
-    let known = known().len() + codes.len();
     Ok(PasteReport::new(messages.collect(), errors.collect(), logged, database, known, language))
 }
 

@@ -11,7 +11,6 @@ use crate::exit::{EXITS, Exit};
 use crate::host::{Gpu, SpecError, USUAL_ARCHITECTURE, assumed_gpus, machine};
 use crate::ids::CheckId;
 use crate::language;
-use crate::recognise::{error_codes, subjects};
 use crate::render::db::show::{self as pages, locations};
 use crate::render::explain::article::Article;
 use crate::render::explain::paste::remedy_of;
@@ -19,6 +18,7 @@ use crate::resolve::{Card, known_card};
 use crate::subject;
 use crate::translation::Translation;
 use crate::translation::words;
+use gpusetup_data::{error_codes, subjects};
 use std::rc::Rc;
 
 /// How many names are suggested for one that is not known.
@@ -127,7 +127,7 @@ pub fn numbered(words: &[&str], language: &Translation) -> Option<Article> {
 
 /// The problem with a pasted text in which nothing is known.
 pub fn unknown_text(text: &str) -> Problem {
-    let known = crate::recognise::known().len() + error_codes().len();
+    let known = gpusetup_data::messages().len() + error_codes().len();
     Problem::usage(format!("none of the {known} messages and errors that gpusetup knows is in `{}`", short(text)))
         .hint("open an issue at the project with the whole text and the cause, once you know it")
         .attempt("gpusetup doctor  # examines this host itself")

@@ -1,0 +1,174 @@
+//! Errors of GPUs in the kernel's log.
+
+use crate::{Answer, Evidence, Said, Verdict, concerned};
+use gpusetup_causes::xid;
+use gpusetup_database::compat::XidAction;
+use gpusetup_host::MachineKind;
+
+/// GPU errors in the kernel's log, and GPUs that NVML cannot read.
+pub fn faults(seen: &Evidence) -> Verdict {
+    let mut all = match said(seen) {
+        Ok(said) => [Verdict::pass()].into_iter().chain(said.iter().filter_map(|said| fault(seen, said))).collect(),
+        Err(skip) => vec![skip],
+    };
+    all.extend(super::nvml::faults(seen));
+    let verdict = Verdict::worst(all).unwrap_or_else(Verdict::pass);
+    // Only a driver logs such errors: this one was removed since, and without a driver no GPU works anyway.
+    if is_driver_gone(seen) { verdict.at_most_a_warning() } else { verdict }
+}
+
+/// Whether this host's driver was removed after it logged messages.
+fn is_driver_gone(seen: &Evidence) -> bool {
+    let facts = &seen.facts;
+    let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
+    let is_loaded = facts.driver_is_loaded() == Some(true);
+    let drives = facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
+    own_kernel && facts.driver.is_none() && !is_loaded && !drives && !facts.gpus.is_empty()
+}
+
+pub fn room(seen: &Evidence) -> Verdict {
+    let said = match said(seen) {
+        Ok(said) => said,
+        Err(skip) => return skip,
+    };
+    let without = said.iter().filter_map(|s| if let Said::NoRoom(gpu) = s { Some(gpu) } else { None });
+    let each = without.map(|gpu| {
+        Verdict::fail("the firmware assigned no address space to the memory of {gpus}")
+            .of_gpu(gpu)
+            .saw(format!("{gpu}: a BAR of 0M"))
+            .advise(
+                "enable \"Above 4G Decoding\" and Resizable BAR in the firmware's setup; give a virtual machine more PCI \
+                 address space",
+                [format!("lspci -vv -s {gpu}")],
+            )
+    });
+    Verdict::worst([Verdict::pass()].into_iter().chain(each)).unwrap_or_else(Verdict::pass)
+}
+
+/// Messages of the kernel about GPUs that are not bound to NVIDIA's driver now. Messages about other GPUs are out of date.
+pub fn of_idle_gpus<'a>(
+    seen: &'a Evidence,
+    means: impl Fn(&'a Said) -> Option<(Option<&'a str>, String)>,
+) -> Vec<String> {
+    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let idle = |gpu: &&gpusetup_host::Gpu| gpu.bound_to.as_deref() != Some("nvidia");
+    let gpus: Vec<_> = seen.facts.gpus.iter().filter(idle).collect();
+    let is_idle = |of: Option<&str>| match seen.facts.gpus.iter().find(|g| Some(&*g.address) == of) {
+        Some(named) => gpus.iter().any(|g| g.address == named.address),
+        None => !gpus.is_empty(),
+    };
+    said.iter().filter_map(means).filter(|(of, _)| is_idle(*of)).map(|(_, sentence)| sentence).collect()
+}
+
+/// Messages of the kernel about loading the nvidia module.
+pub fn of_module(seen: &Evidence) -> Vec<String> {
+    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let told = |said: &Said| match said {
+        Said::NotProbed(n) => {
+            Some(format!("the kernel's log: {n} GPUs were bound to another driver when the module was loaded"))
+        }
+        Said::ProbeFailed(n) => Some(format!("the kernel's log: the module could not initialise {n} GPUs")),
+        Said::Held { gpu, by } => Some(format!("the kernel's log: {gpu} was bound to {by} when the module was loaded")),
+        Said::Unfit(line) | Said::Refused(line) => Some(format!("the kernel's log: {line}")),
+        _ => None,
+    };
+    said.iter().filter_map(told).collect()
+}
+
+/// The messages in the log, or why there are none. A GPU that fell off the bus is no longer visible, but still reported.
+fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
+    match &seen.kernel_log {
+        Answer::Is(said) if said.is_empty() && seen.facts.gpus.is_empty() => {
+            Err(Verdict::skip("there is no NVIDIA GPU"))
+        }
+        Answer::Is(said) => Ok(said),
+        Answer::Failed(why) | Answer::NotAsked(why) => Err(Verdict::skip(why.clone())),
+    }
+}
+
+fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
+    Some(match said {
+        Said::Xid { gpu, number, text } => {
+            let evidence = format!("{gpu}: Xid {number}: {text}");
+            let Some(row) = seen.xids.iter().find(|x| x.xid == *number) else {
+                let cause = format!("the kernel's log has Xid {number}, which is not in the database");
+                return Some(Verdict::warn(cause).saw(evidence).helped(xid::unknown(*number)));
+            };
+            let cause = format!("Xid {number} of {{gpus}}: {}", row.means);
+            let verdict = match row.action {
+                XidAction::Nothing => Verdict::pass(),
+                XidAction::RestartApplication => Verdict::warn(cause),
+                _ => Verdict::fail(cause),
+            };
+            let verdict = verdict.of_gpu(gpu).saw(evidence);
+            match xid::remedy(*number, row.action, "{gpus}") {
+                Some(remedy) => verdict.helped(remedy),
+                None => verdict,
+            }
+        }
+        Said::OffTheBus(gpu) => about(gpu, "{gpus} no longer {responds|respond} on the PCI bus")
+            .saw(format!("{}: fallen off the bus", the_gpu(gpu)))
+            .advise("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"]),
+        Said::InitFailed(gpu) => about(gpu, "the driver could not initialise {gpus}")
+            .saw(format!("{}: RmInitAdapter failed", the_gpu(gpu)))
+            .advise(
+                "power the host off and on again; if the error returns, try the board in another slot or host",
+                ["sudo poweroff"],
+            ),
+        Said::FirmwareHangs(gpu) => {
+            about(gpu, "the GSP firmware of {gpus} does not respond: {it needs|they need} a reset")
+                .saw(format!("{}: the GSP timed out, or was still running from before", the_gpu(gpu)))
+                .advise("power the host off and on again; if the error returns, update the driver", ["sudo poweroff"])
+        }
+        Said::SwitchFault { switch, number, text } => {
+            let name = seen.sxids.iter().find(|x| x.sxid == *number).map(|x| format!(" ({})", x.name));
+            let name = name.unwrap_or_default();
+            Verdict::fail(format!(
+                "the NVSwitch at {switch} had a fatal error: programs that used its links were aborted"
+            ))
+            .saw(format!("{switch}: SXid {number}{name}: {text}"))
+            .helped(xid::of_switch())
+        }
+        Said::Unread { first, lines } => {
+            Verdict::warn(unread(*lines)).saw(format!("line {first} of the kernel's log")).advise(
+                "look at these lines; gpusetup reads the forms of dmesg, journalctl and syslog",
+                ["gpusetup explain FILE"],
+            )
+        }
+        Said::NeedsOpen(_)
+        | Said::NotForOpen(_)
+        | Said::Legacy { .. }
+        | Said::Unknown(_)
+        | Said::Mismatch { .. }
+        | Said::NotProbed(_)
+        | Said::Held { .. }
+        | Said::ProbeFailed(_)
+        | Said::Refused(_)
+        | Said::Unfit(_)
+        | Said::NoHmm(_)
+        | Said::NoRoom(_) => return None,
+    })
+}
+
+/// That there are lines of which nobody knows whether the kernel wrote them.
+fn unread(lines: usize) -> String {
+    match lines {
+        1 => "a line of the kernel's log looks like the error of a GPU, but is not known to be the kernel's".to_owned(),
+        _ => {
+            format!("{lines} lines of the kernel's log look like errors of GPUs, but are not known to be the kernel's")
+        }
+    }
+}
+
+/// A failure of a GPU.
+fn about(gpu: &str, cause: &str) -> Verdict {
+    if gpu.is_empty() {
+        return Verdict::fail(concerned::sentence(&cause.replace("{gpus}", "a GPU"), &[String::new()], 1));
+    }
+    Verdict::fail(cause).of_gpu(gpu)
+}
+
+/// The log does not always name the GPU.
+fn the_gpu(address: &str) -> String {
+    if address.is_empty() { "a GPU".to_owned() } else { format!("the GPU at {address}") }
+}

@@ -1,0 +1,415 @@
+//! What NVML, the driver's management library, reports about the driver and each GPU. Nothing is changed.
+
+use super::containers::without_library;
+use super::no_driver_of_its_own;
+use crate::{Answer, BootLayouts, Evidence, Verdict, concerned};
+use gpusetup_database::gpu_guide::GpuRule;
+use gpusetup_gpus::guide;
+use gpusetup_host::MachineKind;
+use gpusetup_nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown, codes};
+use gpusetup_operation::{Operation, Service};
+use gpusetup_resolve::is_power9;
+use gpusetup_text::ids::CheckId;
+use gpusetup_text::paths::MIG_LAYOUT;
+use gpusetup_text::text::counted;
+
+/// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
+pub fn answers(seen: &Evidence) -> Verdict {
+    let nvml = match &seen.nvml {
+        Answer::Is(nvml) => nvml,
+        Answer::NotAsked(why) => return Verdict::skip(why.clone()),
+        Answer::Failed(why) => {
+            return Verdict::fail(format!("NVML does not respond: {why}")).saw(why.clone()).advise(
+                "see what the kernel reports, then reboot: a process that hangs in the driver cannot be killed",
+                ["sudo dmesg | grep -E 'NVRM|nvidia'", "sudo reboot"],
+            );
+        }
+    };
+    if let Some(refused) = &nvml.refused {
+        return unanswered(seen, refused);
+    }
+    let driver = nvml.driver.as_deref().unwrap_or("of unknown version");
+    let mut verdicts = vec![Verdict::pass().saw(format!(
+        "NVML: driver {driver}, {}",
+        counted(answering(nvml).count() as u64, "GPU responds", "GPUs respond")
+    ))];
+    let silent = nvml.gpus.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
+    verdicts.extend(silent.filter(|(_, refused)| !is_fault(refused)).map(|(gpu, refused)| {
+        Verdict::fail(format!("{{gpus}} {{does|do}} not respond: {}", refused.says))
+            .of_gpu(gpu.shown())
+            .saw(format!("{}: {refused}", gpu.shown()))
+            .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
+    }));
+    // In a container the bus shows all GPUs of the host; the container may have only some of them.
+    let bound = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("nvidia")).count();
+    if seen.facts.machine.kind != MachineKind::Container && nvml.gpus.len() + (nvml.excluded as usize) < bound {
+        verdicts.push(
+            Verdict::fail(format!("the driver has {bound} GPUs, but NVML lists only {}", nvml.gpus.len()))
+                .saw(format!("nvmlDeviceGetCount_v2: {}", nvml.gpus.len()))
+                .advise("see why the other GPUs failed to initialise", ["sudo dmesg | grep NVRM"]),
+        );
+    }
+    Verdict::worst(verdicts).unwrap_or_else(Verdict::pass)
+}
+
+fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
+    let in_container = seen.facts.machine.kind == MachineKind::Container;
+    let verdict = match refused.code {
+        Some(codes::OTHER_VERSION) if no_driver_of_its_own(seen).is_none() => {
+            return Verdict::skip(format!(
+                "{} reports that the library and the kernel module differ in version",
+                CheckId::GS501
+            ));
+        }
+        Some(_) if is_fault(refused) => return Verdict::skip(format!("{} reports the GPU's error", CheckId::GS903)),
+        Some(codes::OTHER_VERSION) => {
+            Verdict::fail("the driver's libraries in this container do not match the host's driver")
+                .advise("restart the container: it then gets the libraries of the host's driver", [""; 0])
+        }
+        _ if seen.facts.machine.kind == MachineKind::Jetson => Verdict::skip("a Jetson's driver need not support NVML"),
+        None => without_library(seen, "libnvidia-ml.so.1", "utility").unwrap_or_else(|| {
+            Verdict::fail("programs cannot find NVML, libnvidia-ml.so.1")
+                .advise("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"])
+        }),
+        Some(codes::NO_PERMISSION) => Verdict::warn("this user has no access to the driver: the GPUs were not checked")
+            .advise(
+                "check the permissions of the devices, or run doctor as root",
+                ["ls -l /dev/nvidia*", "sudo gpusetup doctor"],
+            ),
+        Some(codes::NOT_LOADED) => Verdict::fail("NVML reports that the driver is not loaded").advise(
+            "load the module; the kernel's log then shows the cause",
+            ["sudo modprobe nvidia", "sudo dmesg | tail"],
+        ),
+        // A systemd reload removes containers' access to the devices: nvidia-container-toolkit's issues 48 and 251.
+        Some(codes::UNKNOWN | codes::BLOCKED_BY_SYSTEM) if in_container => {
+            Verdict::fail("the container has lost access to the GPUs' devices: its cgroup was reset")
+                .advise("restart the container; on the host, pass the devices by CDI", ["ls -l /dev/nvidia*"])
+        }
+        Some(_) => Verdict::fail(format!("NVML does not start: {}", refused.says)).advise(
+            "see what the kernel reports; reboot if the driver hangs",
+            ["sudo dmesg | grep NVRM", "sudo reboot"],
+        ),
+    };
+    verdict.saw(refused.to_string())
+}
+
+/// Error codes of a faulty GPU: power, interrupts, infoROM, lost, reset required.
+fn is_fault(refused: &Refused) -> bool {
+    matches!(
+        refused.code,
+        Some(codes::NO_POWER | codes::NO_INTERRUPTS | codes::BAD_INFOROM | codes::GPU_LOST | codes::RESET_REQUIRED)
+    )
+}
+
+fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
+    nvml.gpus.iter().filter(|g| g.refused.is_none())
+}
+
+/// NVML's message if its library does not match the loaded module.
+pub fn mismatch(seen: &Evidence) -> Option<String> {
+    let Answer::Is(nvml) = &seen.nvml else { return None };
+    nvml.refused.as_ref().filter(|r| r.code == Some(codes::OTHER_VERSION)).map(Refused::to_string)
+}
+
+/// Faults of GPUs that NVML reports.
+pub fn faults(seen: &Evidence) -> Vec<Verdict> {
+    let Answer::Is(nvml) = &seen.nvml else { return Vec::new() };
+    let whole = nvml.refused.iter().map(|refused| (None, refused));
+    let each = nvml.gpus.iter().filter_map(|g| Some((Some(g.shown()), g.refused.as_ref()?)));
+    let sick = whole.chain(each).filter(|(_, refused)| is_fault(refused));
+    sick.map(|(gpu, refused)| {
+        let reset = if gpu.is_some() { "sudo nvidia-smi --gpu-reset -i {gpus}" } else { "sudo nvidia-smi --gpu-reset" };
+        let (cause, text, command) = match refused.code {
+            Some(codes::NO_POWER) => ("{lacks|lack} power cables", "connect all power cables", "sudo poweroff"),
+            Some(codes::NO_INTERRUPTS) => (
+                "cannot deliver interrupts to the driver",
+                "try another PCI slot or firmware version",
+                "sudo dmesg | grep NVRM",
+            ),
+            Some(codes::BAD_INFOROM) => {
+                ("{has|have} a damaged infoROM", "ask the vendor for a replacement", "nvidia-smi -q")
+            }
+            Some(codes::RESET_REQUIRED) => (
+                "must be reset before {it|they} can be used",
+                "stop the programs that use the GPU, then reset it",
+                reset,
+            ),
+            _ => (
+                "{is|are} lost: {it|they} no longer {responds|respond} on the PCI bus",
+                "reboot; if the error returns, check power, cooling and the slot",
+                "sudo reboot",
+            ),
+        };
+        match gpu {
+            Some(gpu) => Verdict::fail(format!("{{gpus}} {cause}")).of_gpu(gpu).saw(format!("{gpu}: {refused}")),
+            None => Verdict::fail(concerned::sentence(&format!("a GPU {cause}"), &[String::new()], 1))
+                .saw(refused.to_string()),
+        }
+        .advise(text, [command])
+    })
+    .collect()
+}
+
+/// The GPUs that respond to NVML, or why there are none.
+fn gpus(seen: &Evidence) -> Result<Vec<&NvmlGpu>, Verdict> {
+    match &seen.nvml {
+        Answer::NotAsked(why) => Err(Verdict::skip(why.clone())),
+        Answer::Failed(_) => Err(Verdict::skip("NVML does not respond")),
+        Answer::Is(nvml) if nvml.refused.is_some() => Err(Verdict::skip("NVML does not respond")),
+        Answer::Is(nvml) => Ok(answering(nvml).collect()),
+    }
+}
+
+/// For all GPUs that a verdict concerns.
+fn reset(gpu: &NvmlGpu) -> String {
+    let which = if gpu.address.is_some() { " -i {gpus}" } else { "" };
+    format!("sudo nvidia-smi --gpu-reset{which}")
+}
+
+/// Memory, power and temperature. The remedies are NVIDIA's:
+/// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html>,
+/// <https://docs.nvidia.com/deploy/dynamic-page-retirement/index.html>.
+pub fn health(seen: &Evidence) -> Verdict {
+    let gpus = match gpus(seen) {
+        Ok(gpus) => gpus,
+        Err(skip) => return skip,
+    };
+    let each = gpus.into_iter().flat_map(|gpu| {
+        [Some(well(gpu)), rows(gpu), pages(gpu), errors(gpu), switched(gpu), recovery(gpu), slowed(gpu)]
+    });
+    Verdict::worst(each.flatten()).unwrap_or_else(|| Verdict::skip("no GPU responds"))
+}
+
+fn well(gpu: &NvmlGpu) -> Verdict {
+    let heat = gpu.temperature.map(|t| format!("{t} C"));
+    let power = gpu.power.map(|p| format!("{} of {} W", p.draw / 1000, p.limit / 1000));
+    let ecc = gpu.ecc.map(|ecc| match (ecc.enabled, ecc.uncorrected_ever) {
+        (false, _) => "no error correction".to_owned(),
+        (true, Some(count)) => format!("{count} uncorrected memory errors in its lifetime"),
+        (true, None) => "error correction".to_owned(),
+    });
+    let rows = gpu.remapped_rows.map(|r| format!("{} rows remapped", r.corrected + r.uncorrected));
+    let pages = gpu.retired_pages.map(|p| format!("{} pages retired", p.single_bit + p.double_bit));
+    let all: Vec<_> = [heat, power, ecc, rows, pages].into_iter().flatten().collect();
+    Verdict::pass().saw(format!("{}: {}", gpu.shown(), all.join(", ")))
+}
+
+fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
+    let rows = gpu.remapped_rows?;
+    let at = gpu.shown();
+    let evidence = format!(
+        "{at}: {} rows remapped, {} of them for uncorrected errors",
+        rows.corrected + rows.uncorrected,
+        rows.uncorrected
+    );
+    if rows.failed {
+        return Some(
+            Verdict::fail("the memory of {gpus} has no spare rows left to replace bad ones")
+                .of_gpu(at)
+                .saw(evidence)
+                .advise(
+                    "confirm it with NVIDIA's field diagnostic, then have the board replaced",
+                    ["nvidia-smi -q -d ROW_REMAPPER", "dcgmi diag -r 3"],
+                ),
+        );
+    }
+    rows.pending.then(|| {
+        Verdict::warn("the memory of {gpus} has bad rows, which spare rows replace at the next reset")
+            .of_gpu(at)
+            .saw(evidence)
+            .advise("let running programs finish, then reset the GPU", [reset(gpu)])
+    })
+}
+
+fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
+    let pages = gpu.retired_pages?;
+    let at = gpu.shown();
+    let all = pages.single_bit + pages.double_bit;
+    let evidence = format!("{at}: {all} pages retired, {} of them for errors of two bits", pages.double_bit);
+    // From this count on NVIDIA considers replacing a board; at most 64 pages can be retired.
+    if guide().rule(GpuRule::ManyRetired).limit.is_some_and(|limit| all as u64 >= limit) {
+        return Some(
+            Verdict::fail("so many memory pages of {gpus} are retired that the limit of 64 is near")
+                .of_gpu(at)
+                .saw(evidence)
+                .advise("ask the vendor for a replacement board", ["nvidia-smi -q -d PAGE_RETIREMENT"]),
+        );
+    }
+    pages.pending.then(|| {
+        Verdict::warn("{gpus} still {uses|use} bad memory pages")
+            .of_gpu(at)
+            .saw(evidence)
+            .advise("reset the GPU or reboot to retire the pages", [reset(gpu), "sudo reboot".to_owned()])
+    })
+}
+
+fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
+    let count = gpu.ecc?.uncorrected.filter(|n| *n > 0)?;
+    let at = gpu.shown();
+    let cause = "the memory of {gpus} had uncorrectable errors since the driver was loaded";
+    Some(Verdict::warn(cause).of_gpu(at).saw(format!("{at}: {count} uncorrected, volatile")).advise(
+        "reset the GPU when it is idle; if the errors return, test its memory",
+        [reset(gpu), "dcgmi diag -r 3".to_owned()],
+    ))
+}
+
+/// Whether the ECC mode was changed: <https://docs.nvidia.com/deploy/nvidia-smi/> says that this takes a reboot.
+fn switched(gpu: &NvmlGpu) -> Option<Verdict> {
+    let ecc = gpu.ecc.filter(|ecc| ecc.enabled != ecc.pending)?;
+    let at = gpu.shown();
+    let word = |on| if on { "on" } else { "off" };
+    let cause = format!("the ECC mode of {{gpus}} was changed and is {} only after a reboot", word(ecc.pending));
+    let evidence = format!("{at}: ECC {}, pending {}", word(ecc.enabled), word(ecc.pending));
+    Some(
+        Verdict::warn(cause)
+            .of_gpu(at)
+            .saw(evidence)
+            .advise("reboot when running programs have finished", ["sudo reboot"]),
+    )
+}
+
+fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
+    let at = gpu.shown();
+    let (what, commands) = match gpu.recovery? {
+        Recovery::None => return None,
+        Recovery::Reset => ("a reset", vec![reset(gpu)]),
+        Recovery::Reboot => ("a reboot", vec!["sudo reboot".to_owned()]),
+        Recovery::DrainP2p => ("all peer-to-peer work on {it|them} to stop", vec!["nvidia-smi".to_owned()]),
+        Recovery::DrainAndReset => ("no new work, and a reset when {it is|they are} idle", vec![reset(gpu)]),
+    };
+    Some(
+        Verdict::fail(format!("{{gpus}} had an error, and the driver requests {what}"))
+            .of_gpu(at)
+            .saw(format!("{at}: recovery action: {:?}", gpu.recovery?))
+            .advise("stop the programs that use the GPU, then do that", commands),
+    )
+}
+
+fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
+    let at = gpu.shown();
+    let heat = gpu.temperature.map(|t| format!(", {t} C")).unwrap_or_default();
+    let (cause, text) = match gpu.slowdown.iter().find(|s| **s == Slowdown::PowerBrake).or(gpu.slowdown.first())? {
+        Slowdown::PowerBrake => ("the power supply throttles {gpus}", "check the host's power supplies and cables"),
+        Slowdown::Heat => ("{gpus} {is|are} too hot and {runs|run} at half speed or less", "check fans and airflow"),
+        Slowdown::Warmth => ("{gpus} {is|are} above the target temperature and throttled", "check fans and airflow"),
+    };
+    let evidence = format!("{at}: slowdown: {:?}{heat}", gpu.slowdown);
+    Some(Verdict::warn(cause).of_gpu(at).saw(evidence).advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
+}
+
+/// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the GPU to power down.
+/// <https://docs.nvidia.com/deploy/driver-persistence/persistence-daemon.html>
+pub fn persistence(seen: &Evidence) -> Verdict {
+    let gpus = match gpus(seen) {
+        Ok(gpus) => gpus,
+        Err(skip) => return skip,
+    };
+    if no_driver_of_its_own(seen).is_some() {
+        return Verdict::skip("this system does not manage the driver");
+    }
+    if gpus.iter().any(|g| g.display == Some(true)) {
+        return Verdict::skip("a display is attached, which keeps the GPU initialised");
+    }
+    let is_of_data_center = |gpu: &NvmlGpu| {
+        let card = seen.facts.gpus.iter().zip(&seen.cards).find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
+        card.is_some_and(|(_, card)| card.as_ref().is_ok_and(|c| c.data_center))
+    };
+    let each = gpus.into_iter().filter(|g| is_of_data_center(g)).filter_map(|gpu| {
+        let at = gpu.shown();
+        let on = gpu.persistence?;
+        let evidence = format!("{at}: persistence {}", if on { "on" } else { "off" });
+        if on {
+            return Some(Verdict::pass().saw(evidence));
+        }
+        if is_power9(&seen.facts) {
+            let cause = "nvidia-persistenced does not keep {gpus} initialised: on POWER9, CUDA does not start without it";
+            let text = "set it up, and the rule of udev, as the plan's warning says";
+            return Some(Verdict::fail(cause).of_gpu(at).saw(evidence).advise(text, ["gpusetup plan"]));
+        }
+        let cause = "the driver shuts down {gpus} when {it is|they are} not in use, and needs seconds to initialise {it|them} again";
+        let verdict = Verdict::warn(cause).of_gpu(at).saw(evidence);
+        Some(if seen.persistenced == Some(true) {
+            verdict.saw("nvidia-persistenced runs, with --no-persistence-mode").advise(
+                "remove that option from its unit, or enable persistence mode until the next boot",
+                ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
+            )
+        } else if seen.has_persistence_unit {
+            let daemon = Operation::Service(Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true, restart: false });
+            verdict.repair("enable the persistence daemon", [daemon])
+        } else {
+            let text = "install the package nvidia-persistenced, or enable persistence mode until the next boot";
+            verdict.advise(text, ["sudo nvidia-smi -pm 1"])
+        })
+    });
+    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("the host has no data-centre GPU"))
+}
+
+/// Whether the MIG mode that was set is active, and the GPUs have the layouts that boots restore.
+pub fn mig(seen: &Evidence) -> Verdict {
+    let gpus = match gpus(seen) {
+        Ok(gpus) => gpus,
+        Err(skip) => return skip,
+    };
+    let each = gpus.into_iter().filter_map(|gpu| Some((gpu, gpu.mig?))).map(|(gpu, mig)| {
+        let at = gpu.shown();
+        let word = |on| if on { "on" } else { "off" };
+        let evidence = format!("{at}: MIG {}, {} instances", word(mig.enabled), mig.instances);
+        if mig.enabled == mig.pending {
+            return Verdict::pass().saw(evidence);
+        }
+        let cause = format!(
+            "MIG was switched {} on {{gpus}}, but {{it has|they have}} not been reset since",
+            word(mig.pending)
+        );
+        let verdict = seen
+            .holders
+            .iter()
+            .fold(Verdict::warn(cause).of_gpu(at).saw(evidence), |v, who| v.saw(format!("in use by {who}")));
+        let drm = seen.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia_drm");
+        let verdict = if drm { verdict.saw("nvidia_drm is loaded and may also keep the GPU in use") } else { verdict };
+        verdict.advise(
+            "stop the programs that use the GPU, then reset it; reboot if it cannot be reset (in a virtual machine)",
+            [reset(gpu), "sudo reboot".to_owned()],
+        )
+    });
+    let layouts = seen.boot_layouts.iter().flat_map(boot_layouts);
+    Verdict::worst(each.chain(layouts)).unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
+}
+
+/// The GPUs that do not have the layout that boots restore.
+fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
+    const RESTORE: [&str; 2] = ["sudo gpusetup mig restore", "journalctl -b -u gpusetup-mig.service"];
+    let problem = layouts.problem.iter().map(|problem| {
+        Verdict::warn(format!("the MIG layouts of {MIG_LAYOUT} cannot be restored: {problem}"))
+            .advise("write the layouts of the GPUs again", ["sudo gpusetup mig apply --at-boot LAYOUT"])
+    });
+    let differs = layouts.gpus.iter().filter(|gpu| !gpu.holds).map(|gpu| {
+        Verdict::warn(format!("{{gpus}} {{has|have}} the MIG layout {}, and boots restore {}", gpu.found, gpu.wanted))
+            .of_gpu(gpu.gpu.as_str())
+            .saw(format!("{}: layout {}, {MIG_LAYOUT}: {}", gpu.gpu, gpu.found, gpu.wanted))
+            .advise("restore it; the log of the unit says why the boot did not", RESTORE)
+    });
+    problem.chain(differs).collect()
+}
+
+/// GPUs that are not in their fabric: bus address and state.
+pub fn outside_fabric(seen: &Evidence) -> Vec<(String, String)> {
+    let told = gpus(seen).unwrap_or_default();
+    let fabric = told.into_iter().filter_map(|gpu| Some((gpu.shown().to_owned(), gpu.fabric?)));
+    fabric.filter_map(|(at, fabric)| Some((at, outside(fabric)?))).collect()
+}
+
+fn outside(fabric: Fabric) -> Option<String> {
+    match fabric {
+        Fabric { state: FabricState::NotStarted, .. } => Some("not started".to_owned()),
+        Fabric { state: FabricState::InProgress, .. } => Some("in progress".to_owned()),
+        Fabric { state: FabricState::Completed, status: 0 } => None,
+        Fabric { state: FabricState::Completed, status } => Some(format!("failed ({status})")),
+    }
+}
+
+/// How many GPUs are in their fabric.
+pub fn inside_fabric(seen: &Evidence) -> usize {
+    let told = gpus(seen).unwrap_or_default();
+    told.into_iter().filter_map(|gpu| gpu.fabric).filter(|f| outside(*f).is_none()).count()
+}

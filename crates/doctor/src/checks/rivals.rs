@@ -1,0 +1,171 @@
+//! Other kernel drivers that bind to an NVIDIA GPU first.
+
+use super::log::{of_idle_gpus, of_module};
+use super::no_driver_of_its_own;
+use crate::{Answer, Evidence, FORCED, NOT_IN_FACTS, Said, Verdict};
+use gpusetup_host::Gpu;
+use gpusetup_operation::Operation;
+use gpusetup_plan::{blacklist, rebuild_image, rebuild_images};
+use gpusetup_text::text::quoted;
+
+pub fn nouveau(seen: &Evidence) -> Verdict {
+    rival(seen, "nouveau", &["nouveau"])
+}
+
+pub fn nova(seen: &Evidence) -> Verdict {
+    rival(seen, "nova", &["nova_core", "nova_drm"])
+}
+
+pub fn vfio(seen: &Evidence) -> Verdict {
+    let held: Vec<_> = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")).collect();
+    if held.is_empty() {
+        return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { held_before(seen) };
+    }
+    let cause = "{gpus} {is|are} bound to vfio-pci, for a virtual machine: programs on this host cannot use {it|them}";
+    let remedies: Vec<_> = held.iter().map(|gpu| gpusetup_causes::give_back(&gpu.address)).collect();
+    let text = remedies.first().map_or("", |remedy| remedy.text.as_str());
+    let verdict = Verdict::warn(cause).advise(text, remedies.iter().flat_map(|remedy| remedy.commands.clone()));
+    of_all(verdict, &held).then(["sudo modprobe nvidia"])
+}
+
+/// By the log only. On a running host the GPU has been released since; for a tree nothing newer is known.
+fn held_before(seen: &Evidence) -> Verdict {
+    let told = held_in_log(seen, &|by| by == "vfio-pci");
+    if told.is_empty() || !seen.facts.machine.is_tree {
+        return told
+            .iter()
+            .fold(Verdict::pass(), |v, gpu| v.saw(format!("{gpu} was bound to vfio-pci when the host booted")));
+    }
+    let cause = "{gpus} {was|were} bound to vfio-pci, for a virtual machine, when the host last ran";
+    told.iter().fold(Verdict::warn(cause), |v, gpu| v.of_gpu(gpu)).saw("the kernel's log").advise(
+        "if no virtual machine needs {it|them}, remove {it|them} from vfio-pci's options",
+        ["grep -rn vfio /etc/modprobe.d"],
+    )
+}
+
+/// GPUs that were bound to another driver according to the kernel's log, and are not bound to NVIDIA's now.
+fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
+    of_idle_gpus(seen, |said| match said {
+        Said::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
+        _ => None,
+    })
+}
+
+/// About all these GPUs, with the driver of each as evidence.
+fn of_all(verdict: Verdict, gpus: &[&Gpu]) -> Verdict {
+    gpus.iter().fold(verdict, |verdict, gpu| verdict.of_gpu(&gpu.address).saw(held_by(gpu)))
+}
+
+/// The driver that a GPU is bound to, for the evidence.
+pub fn held_by(gpu: &Gpu) -> String {
+    let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
+    let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen { "an unknown driver" } else { "no driver" });
+    format!("{} ({name}) is bound to {driver}", gpu.address)
+}
+
+fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
+    // `nova_core`, `nova-core`; the driver calls itself `NovaCore`.
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let is_rival = |module: &str| modules.iter().any(|m| plain(m) == plain(module));
+    let holds = |g: &&Gpu| g.bound_to.as_deref().is_some_and(is_rival);
+    let held: Vec<_> = seen.facts.gpus.iter().filter(holds).collect();
+    if let Some(skip) = no_driver_of_its_own(seen) {
+        return held.first().map_or(skip.clone(), |g| skip.saw(held_by(g)));
+    }
+    // The facts show which driver it is, but not why it was loaded.
+    if seen.only_facts {
+        if held.is_empty() {
+            return Verdict::skip(NOT_IN_FACTS);
+        }
+        let verdict = Verdict::fail(format!("{name} is bound to {{gpus}}"))
+            .advise("run doctor on the host itself to find out why it is not blacklisted", ["gpusetup doctor"]);
+        return of_all(verdict, &held);
+    }
+    let images = images(seen, name, &is_rival);
+    if !held.is_empty() {
+        let verdict = match &images {
+            // The image is the deeper cause: a reboot alone would not help.
+            Some(image) if image.status == super::super::Status::Fail => image.clone(),
+            _ => Verdict::fail(format!("{name} bound to {{gpus}} at the last boot"))
+                .alone()
+                .advise("reboot: the blacklist takes effect at the next boot", ["sudo reboot"]),
+        };
+        let verdict = if is_denied(seen, &is_rival) { verdict } else { not_denied(seen, name) };
+        let verdict = if verdict.is_repairable() { verdict.then(["sudo reboot"]) } else { verdict };
+        let verdict = of_all(verdict, &held);
+        return of_module(seen).into_iter().fold(verdict, Verdict::saw);
+    }
+    // No driver is bound to the GPU now, but the other driver will bind to it again at the next boot.
+    let told = held_in_log(seen, &is_rival);
+    if !told.is_empty() && !is_denied(seen, &is_rival) {
+        let told = told.join(", ");
+        return not_denied(seen, name).saw(format!("the kernel's log: {name} was bound to the GPU at {told}"));
+    }
+    let bound = seen.facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
+    let here = if bound { "the GPUs are bound to nvidia" } else { "no GPU is bound to it" };
+    let own = Verdict::pass().saw(format!("{name}: {here}"));
+    Verdict::worst([own].into_iter().chain(images)).unwrap_or_else(Verdict::pass)
+}
+
+/// Whether the initramfs of the kernel that boots next must be rebuilt.
+pub fn is_image_stale(seen: &Evidence) -> bool {
+    [nouveau(seen), nova(seen)].iter().any(|v| v.status == super::super::Status::Fail && v.is_repairable())
+}
+
+/// The verdict on the initramfs images of all kernels. None if no image was read.
+fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Verdict> {
+    let on_command_line = seen.denied.iter().any(|d| d.modified.is_none() && is_rival(&d.module));
+    let kernels = &seen.facts.kernels.installed;
+    Verdict::worst(kernels.iter().filter_map(|kernel| {
+        let release = &kernel.release;
+        let image = match seen.images.get(release)? {
+            Answer::Is(image) => image,
+            Answer::Failed(why) | Answer::NotAsked(why) => {
+                return Some(Verdict::skip("no initramfs could be read").saw(format!("initramfs of {release}: {why}")));
+            }
+        };
+        let forced = image.forced.iter().find(|m| is_rival(m));
+        if forced.is_none() && image.denied.iter().any(|m| is_rival(m)) {
+            return Some(Verdict::pass().saw(format!("the initramfs of {release} blacklists {name}")));
+        }
+        let stem = |f: &str| f.rsplit('/').next().and_then(|n| n.split_once(".ko")).map(|(s, _)| s.to_owned());
+        let Some(file) = image.rivals.iter().find(|f| stem(f).is_some_and(|s| is_rival(&s))) else {
+            return Some(Verdict::pass().saw(format!("the initramfs of {release} has no {name}")));
+        };
+        let is_next = seen.facts.kernel() == Some(release);
+        let ill = |cause: String| if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
+        if let Some(module) = forced {
+            let cause = format!(
+                "the initramfs of kernel {release} is configured to load {module}, which no blacklist prevents"
+            );
+            let verdict = ill(cause).saw(file.clone()).saw(format!("{FORCED} names {module}"));
+            let out = format!("sudo sed -i {} {FORCED}", quoted(&format!("/^{}/d", module.replace('_', "[-_]"))));
+            let rebuild = rebuild_image(&seen.facts, kernel).iter().map(Operation::by_hand).collect::<Vec<_>>();
+            return Some(
+                verdict.advise("remove it from that file, then rebuild the initramfs", [vec![out], rebuild].concat()),
+            );
+        }
+        if on_command_line {
+            let evidence =
+                format!("the initramfs of {release} contains {name}, but the kernel's command line blacklists it");
+            return Some(Verdict::pass().saw(evidence));
+        }
+        let cause = format!("the initramfs of kernel {release} contains {name} and does not blacklist it");
+        let verdict = ill(cause);
+        // Without the blacklist, a rebuilt image would be the same.
+        let denial = (!is_denied(seen, is_rival)).then(blacklist);
+        let operations = denial.into_iter().chain(rebuild_image(&seen.facts, kernel));
+        Some(verdict.saw(file.clone()).repair(format!("rebuild the initramfs with {name} blacklisted"), operations))
+    }))
+}
+
+/// Whether modprobe's configuration or the kernel's command line blacklists it.
+fn is_denied(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> bool {
+    seen.denied.iter().any(|d| is_rival(&d.module))
+}
+
+fn not_denied(seen: &Evidence, name: &str) -> Verdict {
+    let operations = [blacklist()].into_iter().chain(rebuild_images(&seen.facts));
+    Verdict::fail(format!("{name} is not blacklisted in modprobe's configuration or on the kernel's command line"))
+        .repair(format!("blacklist {name}, also in the initramfs"), operations)
+}

@@ -1,0 +1,204 @@
+//! The input of every step, and helpers shared by several steps.
+
+use super::engines::Containers;
+use super::needed::Companions;
+use super::{Act, State, Step, StepId};
+use gpusetup_database::compat::{Artifact, Companion, Distribution, Engine};
+use gpusetup_database::sum::{sha256, short};
+use gpusetup_database::version::CudaVersion;
+use gpusetup_host::{Facts, PathState, Toolkit};
+use gpusetup_operation::runfile::RUN_FROM;
+use gpusetup_operation::{Download, Operation, Reboot, WriteFile};
+use gpusetup_resolve::{KnownHost, Request, Resolution};
+use gpusetup_system::Node;
+use std::path::{Path, PathBuf};
+
+/// The input of every step.
+pub struct StepContext<'a> {
+    /// The facts about the host.
+    pub facts: &'a Facts,
+    /// The request.
+    pub request: &'a Request,
+    /// The chosen versions.
+    pub chosen: &'a Resolution<'a>,
+    /// The host's distribution, if the database knows it.
+    pub distribution: Option<&'a Distribution>,
+    /// What it gets besides the driver.
+    pub companions: Option<Companions<'a>>,
+    /// The companions in the database.
+    pub known_companions: &'a [Companion],
+    /// What it gets for containers.
+    pub containers: Option<Containers<'a>>,
+    /// The container engines in the database.
+    pub known_engines: &'a [Engine],
+    /// The chosen toolkit's directory.
+    toolkit: Option<PathBuf>,
+    /// The same for each toolkit beside the default one.
+    pub further: Vec<StepContext<'a>>,
+}
+
+impl<'a> StepContext<'a> {
+    /// The context for a request and the versions chosen for it.
+    pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
+        let companions = Companions::of(host, chosen, request);
+        let further = chosen.further.iter().map(|further| Self::of_toolkit(host, &further.request, &further.chosen));
+        Self { companions, further: further.collect(), ..Self::of_toolkit(host, request, chosen) }
+    }
+
+    /// The context for a toolkit alone.
+    fn of_toolkit<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
+        let directory = |series: CudaVersion| request.prefix.join(series.directory());
+        Self {
+            facts: host.facts,
+            request,
+            chosen,
+            distribution: host.distribution,
+            companions: None,
+            known_companions: &host.database.companions,
+            containers: Containers::of(host, request),
+            known_engines: &host.database.engines,
+            toolkit: chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series())),
+            further: Vec::new(),
+        }
+    }
+}
+
+impl<'a> StepContext<'a> {
+    /// Itself, for the default toolkit, and the contexts of the other toolkits.
+    pub fn toolkits(&self) -> impl Iterator<Item = &StepContext<'a>> {
+        std::iter::once(self).chain(&self.further)
+    }
+}
+
+impl StepContext<'_> {
+    /// The series of the chosen toolkit.
+    pub fn series(&self) -> Option<CudaVersion> {
+        self.chosen.cuda.as_ref().map(|cuda| cuda.release.version.series())
+    }
+
+    /// The chosen toolkit's directory, `/usr/local/cuda-12.8`.
+    pub fn toolkit(&self) -> Option<&Path> {
+        self.toolkit.as_deref()
+    }
+
+    /// The toolkit that is already in that directory.
+    pub fn installed(&self) -> Option<&Toolkit> {
+        let path = self.toolkit()?;
+        self.facts.toolkits.iter().find(|t| t.path == path)
+    }
+
+    /// Whether the driver keeps its version until the user upgrades it, because NVSwitches need companions of the same.
+    pub fn holds_driver(&self) -> bool {
+        self.companions.as_ref().is_some_and(|companions| companions.joined.is_some())
+    }
+
+    /// Whether the toolkit will have a component, by NVIDIA's name.
+    pub fn has_component(&self, name: &str) -> bool {
+        let parts = &self.chosen.parts;
+        let there = || match self.installed().map(|t| &t.components) {
+            Some(Some(components)) => components.iter().any(|c| c == name),
+            Some(None) => true,
+            None => parts.is_empty(),
+        };
+        parts.iter().any(|p| p.component.is_called(name)) || there()
+    }
+
+    /// Whether the toolkit will have a compiler.
+    pub fn has_nvcc(&self) -> bool {
+        self.chosen.cuda.is_some() && self.has_component("cuda_nvcc")
+    }
+
+    /// The default toolkit's link, `/usr/local/cuda`.
+    pub fn default_toolkit(&self) -> PathBuf {
+        self.request.prefix.join("cuda")
+    }
+
+    /// An artifact's path in the cache. It depends on the content, so that files of the same name do not collide.
+    pub fn cached(&self, artifact: &Artifact) -> PathBuf {
+        let sum = artifact.sha256.as_deref().unwrap_or_default();
+        self.request.cache.join(short(sum)).join(&artifact.file)
+    }
+
+    /// The option that makes NVIDIA's installers unpack in the cache: `/tmp` is often too small.
+    pub fn temporary(&self) -> String {
+        format!("--tmpdir={}", self.request.cache.join(RUN_FROM).display())
+    }
+
+    /// The operation that downloads an artifact; none if its URL or checksum is not known.
+    pub fn download(&self, artifact: &Artifact) -> Option<Operation> {
+        Some(Operation::Download(Download {
+            url: artifact.url.clone()?,
+            sha256: artifact.sha256.clone()?,
+            size: artifact.size,
+            to: self.cached(artifact),
+        }))
+    }
+
+    /// A write operation, and whether the file already has this content and mode.
+    pub fn file(&self, operation: Operation) -> Act {
+        file_act(self.facts, operation)
+    }
+
+    /// When the file at `path` was last modified, if known.
+    pub fn written(&self, path: &str) -> Option<i64> {
+        self.facts.paths.get(Path::new(path))?.modified
+    }
+}
+
+/// A write operation, and whether the file already has this content and mode.
+pub fn file_act(facts: &Facts, operation: Operation) -> Act {
+    let satisfied = match &operation {
+        Operation::WriteFile(WriteFile { path, content, mode: wanted, .. }) => {
+            let stands = |s: &PathState| matches!(&s.node, Node::File { sha256: have, mode, .. } if mode == wanted && *have == sha256(content));
+            facts.paths.get(path).is_some_and(stands)
+        }
+        _ => false,
+    };
+    Act { operation, satisfied }
+}
+
+impl Act {
+    /// An operation that is not done yet.
+    pub fn needed(operation: impl Into<Operation>) -> Self {
+        Self { operation: operation.into(), satisfied: false }
+    }
+}
+
+/// A step with these operations; satisfied if all of them are.
+pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operations: Vec<Act>) -> Step {
+    let state = if operations.iter().all(|a| a.satisfied) { State::Satisfied } else { State::Needed };
+    let needed = || operations.iter().filter(|a| !a.satisfied).map(|a| &a.operation);
+    let download_bytes =
+        needed().map(|operation| if operation.installs_packages() { None } else { size(operation) }).sum();
+    let disk_bytes = if needed().any(Operation::installs_packages) { None } else { Some(0) };
+    Step {
+        id,
+        title: title.into(),
+        why: why.into(),
+        state,
+        operations,
+        download_bytes,
+        disk_bytes,
+        estimate_seconds: None,
+        room: Vec::new(),
+        licensed: false,
+        idle_driver: false,
+    }
+}
+
+/// The step of a reboot.
+pub fn reboot_for(why: &str, reboot: Reboot) -> Step {
+    let title =
+        if reboot.enrolls.is_some() { "Reboot the host, and enrol the key at the console" } else { "Reboot the host" };
+    step(StepId::Reboot, title, why, vec![Act::needed(reboot)])
+}
+
+/// The download size of an operation in bytes; none if not known.
+fn size(operation: &Operation) -> Option<u64> {
+    if let Operation::Download(Download { size, .. }) = operation { *size } else { Some(0) }
+}
+
+/// A step that is skipped.
+pub fn skipped(id: StepId, title: impl Into<String>, why: impl Into<String>) -> Step {
+    Step { state: State::Skipped, ..step(id, title, why, Vec::new()) }
+}

@@ -1,0 +1,43 @@
+//! The steps that let programs find the toolkit: the loader's search path and cache, and PATH for shells.
+
+use super::context::{StepContext, skipped, step};
+use super::settings::{loader_path, profile, rebuild_cache};
+use super::{Act, Step, StepId};
+use gpusetup_text::paths::LOADER_PATH;
+
+/// The step that configures the loader's search path and cache.
+pub fn ldconfig(context: &StepContext) -> Step {
+    const TITLE: &str = "Add the libraries to the loader's search path";
+    let Some(toolkit) = context.toolkit() else {
+        return skipped(StepId::Ldconfig, TITLE, "no toolkit was requested");
+    };
+    let libraries = context.default_toolkit().join("lib64");
+    let file = context.file(loader_path(&context.default_toolkit()));
+    let cached = context.facts.loader_cache.as_ref().is_some_and(|cache| {
+        let knows = |soname: &str| {
+            cache.entries.iter().any(|(name, path)| {
+                name.starts_with(soname) && (path.starts_with(&libraries) || path.starts_with(toolkit))
+            })
+        };
+        let mut sonames = context.chosen.add_ons.iter().map(|a| a.of.soname(a.artifact.version));
+        let newer = context.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
+        newer
+            && (!context.has_component("cuda_cudart") || knows("libcudart.so"))
+            && sonames.all(|soname| knows(&soname))
+    });
+    let satisfied = file.satisfied && cached;
+    let why =
+        "all programs use the loader's cache; LD_LIBRARY_PATH would also affect programs with their own libraries";
+    step(StepId::Ldconfig, TITLE, why, vec![file, Act { operation: rebuild_cache(), satisfied }])
+}
+
+/// The step that adds the toolkit to PATH for shells.
+pub fn environment(context: &StepContext) -> Step {
+    const TITLE: &str = "Add the toolkit to PATH";
+    if context.chosen.cuda.is_none() {
+        return skipped(StepId::Environment, TITLE, "no toolkit was requested");
+    }
+    let file = profile(&context.default_toolkit(), context.request.library_path);
+    let why = "login shells find nvcc there; LD_LIBRARY_PATH is not set, because it breaks other software";
+    step(StepId::Environment, TITLE, why, vec![context.file(file)])
+}

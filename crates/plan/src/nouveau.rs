@@ -1,0 +1,60 @@
+//! The step that blocks nouveau and nova: in the running system by modprobe's configuration, and from the next boot on by the
+//! initramfs of every installed kernel, which contains a copy of it.
+
+use super::context::{StepContext, skipped, step};
+use super::settings::{blacklist, rebuild_images};
+use super::{Act, Step, StepId};
+use gpusetup_host::RIVALS;
+use gpusetup_text::paths::BLACKLIST;
+use std::collections::BTreeMap;
+
+const TITLE: &str = "Block the nouveau and nova drivers";
+
+/// The step that blocks nouveau and nova.
+pub fn blacklist_nouveau(context: &StepContext) -> Step {
+    if context.chosen.driver.is_none() {
+        return skipped(StepId::BlacklistNouveau, TITLE, "this plan installs no driver");
+    }
+    let mut acts = vec![context.file(blacklist())];
+    let images: Vec<_> = context.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).collect();
+    if let Some(operation) = rebuild_images(context.facts) {
+        let since = context.written(BLACKLIST);
+        let fresh = acts[0].satisfied && images.iter().all(|i| since.is_some_and(|written| i.modified >= written));
+        acts.push(Act { operation, satisfied: fresh });
+    }
+    let why = match holders(context) {
+        holders if holders.is_empty() => "otherwise they claim the GPU at the next boot, from the initramfs".to_owned(),
+        holders => format!("{} now, and would do so again at the next boot, from the initramfs", holders.join(", ")),
+    };
+    let mut out = step(StepId::BlacklistNouveau, TITLE, why, acts);
+    // The old images are kept for undo, so there are two copies.
+    let satisfied = out.operations.iter().all(|a| a.satisfied);
+    out.disk_bytes = Some(if satisfied { 0 } else { images.iter().map(|i| 2 * i.size).sum() });
+    out
+}
+
+/// "nouveau uses 0000:17:00.0", for each other kernel driver that is bound to GPUs.
+fn holders(context: &StepContext) -> Vec<String> {
+    let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for gpu in &context.facts.gpus {
+        if let Some(driver) = gpu.bound_to.as_deref().filter(|d| is_rival(d)) {
+            held.entry(driver).or_default().push(&gpu.address);
+        }
+    }
+    let said = |(driver, addresses): (&str, Vec<&str>)| match addresses.as_slice() {
+        [first, .., last] => format!("{driver} uses {} GPUs ({first} to {last})", addresses.len()),
+        all => format!("{driver} uses {}", all.concat()),
+    };
+    held.into_iter().map(said).collect()
+}
+
+/// Whether a rival driver is loaded, so that only a reboot frees the GPU.
+pub fn rival_is_loaded(context: &StepContext) -> bool {
+    let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
+    !holders(context).is_empty() || loaded.iter().any(|m| is_rival(&m.name))
+}
+
+fn is_rival(driver: &str) -> bool {
+    // sysfs has nova-core or nova_core.
+    RIVALS.contains(&driver.replace('-', "_").as_str())
+}
